@@ -105,6 +105,8 @@ void cli_print_init(void);		   /* decides whether there are colours and units */
 /* Write a number with a unit or with the prefix of a power of 1000. */
 void cli_duration(double ns, char *text, size_t room);
 void cli_amount(double n, char *text, size_t room);
+/* Writes a time since 1970 as `ip -timestamp` does. */
+void cli_clock(uint64_t ns, char *text, size_t room);
 
 /*
  * filter.c: removes the rows of a list that do not have the values of cli->filter: pairs of the

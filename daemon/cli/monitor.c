@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -42,18 +41,6 @@ struct monitor {
 };
 
 /* ---- events ---------------------------------------------------------------------- */
-
-/* Writes the time as `ip -timestamp` does. */
-static void write_time(uint64_t ns, char *text, size_t room)
-{
-	time_t seconds = (time_t)(ns / 1000000000);
-	struct tm tm;
-	size_t n = 0;
-
-	if (localtime_r(&seconds, &tm))
-		n = strftime(text, room, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + n, room - n, ".%06u", (unsigned int)(ns % 1000000000 / 1000));
-}
 
 static void print_line(const char *time, const json_t *event)
 {
@@ -93,7 +80,7 @@ static void print_event(const struct cli *cli, json_t *event)
 
 	if (!cli_matches(cli, event))
 		return;
-	write_time(ns > 0 ? (uint64_t)ns : 0, time, sizeof(time));
+	cli_clock(ns > 0 ? (uint64_t)ns : 0, time, sizeof(time));
 	if (cli->json)
 		print_json(cli, time, event);
 	else

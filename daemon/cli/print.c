@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -183,12 +184,29 @@ void cli_amount(double n, char *text, size_t room)
 	snprintf(text, room, i ? "%.1f%c" : "%.0f", n, prefixes[i]);
 }
 
+void cli_clock(uint64_t ns, char *text, size_t room)
+{
+	time_t seconds = (time_t)(ns / 1000000000);
+	struct tm tm;
+	size_t n = 0;
+
+	if (localtime_r(&seconds, &tm))
+		n = strftime(text, room, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + n, room - n, ".%06u", (unsigned int)(ns % 1000000000 / 1000));
+}
+
 /* Returns how much of a name is shown: the value has the unit itself if there are units. */
 static int shown_length(const char *name)
 {
 	int n = (int)strlen(name);
 
 	return units && (ends_with(name, "_ns") || ends_with(name, "_us")) ? n - 3 : n;
+}
+
+/* Returns true if the value is a time since 1970. */
+static bool is_clock(const char *name)
+{
+	return !strcmp(name, "time_ns") || !strcmp(name, "created_ns");
 }
 
 /* Replaces a number by one with a unit, if its name tells that it is a time or a size. */
@@ -198,7 +216,9 @@ static char *with_unit(char *text, const char *name, const json_t *v)
 
 	if (!units || !json_is_number(v))
 		return text;
-	if (ends_with(name, "_ns")) {
+	if (is_clock(name)) {
+		cli_clock((uint64_t)json_integer_value(v), amount, sizeof(amount));
+	} else if (ends_with(name, "_ns")) {
 		cli_duration(json_number_value(v), amount, sizeof(amount));
 	} else if (ends_with(name, "_us")) {
 		cli_duration(json_number_value(v) * 1000, amount, sizeof(amount));

@@ -62,9 +62,18 @@ int cli_list(struct cli *cli, int argc, char **argv)
 
 static uint32_t what_of(const struct cli *cli)
 {
-	uint32_t what = cli->command->what;
+	static const struct {
+		uint32_t rows, details;
+	} lists[] = {
+		{ XR_SHOW_QPS, XR_SHOW_QP_DETAILS },	   { XR_SHOW_MRS, XR_SHOW_MR_DETAILS },
+		{ XR_SHOW_CQS, XR_SHOW_CQ_DETAILS },	   { XR_SHOW_SRQS, XR_SHOW_SRQ_DETAILS },
+		{ XR_SHOW_CM_IDS, XR_SHOW_CM_ID_DETAILS },
+	};
 
-	return what == XR_SHOW_QPS && cli->detail ? XR_SHOW_QP_DETAILS : what;
+	for (size_t i = 0; cli->detail && i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (lists[i].rows == cli->command->what)
+			return lists[i].details;
+	return cli->command->what;
 }
 
 static int fetch(const struct cli *cli, const char *device, char **text)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
@@ -185,11 +186,30 @@ uint32_t xd_object_count(const struct xd_client *c, uint32_t kind)
 	return c->handles.table[kind].used;
 }
 
-void xd_object_show_owner(struct json *j, const struct xd_object *obj)
+/* Returns the time since 1970 of a time of xd_now(), which the system clock shows now. */
+static uint64_t clock_time(uint64_t at)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - xd_now() + at;
+}
+
+void xd_show_moment(struct json *j, uint64_t at)
+{
+	uint64_t now = xd_now();
+
+	json_number(j, "age_ns", now > at ? now - at : 0);
+	json_number(j, "time_ns", clock_time(at));
+}
+
+void xd_object_show_owner(struct json *j, const struct xd_object *obj, bool detail)
 {
 	const struct xd_identity *identity = &obj->client->identity;
 
 	json_number(j, "age_ns", xd_now() - obj->created);
+	if (detail)
+		json_number(j, "created_ns", clock_time(obj->created));
 	json_number(j, "pid", (uint64_t)identity->pid);
 	json_number(j, "uid", identity->uid);
 	json_text(j, "comm", identity->comm);

@@ -33,6 +33,8 @@ struct xd_kind_ops {
 	const char *name; /* plural, for the numbers that `xroce` shows */
 	uint32_t list;	  /* enum xr_show_what that lists the objects, 0: none */
 	void (*show)(struct json *j, struct xd_object *obj); /* fields of one object in that list */
+	uint32_t detail_list; /* the same list with everything that is known, 0: none */
+	void (*show_detail)(struct json *j, struct xd_object *obj);
 	/* Frees an object in any state. The objects that it refers to still exist. */
 	void (*free)(struct xd_object *obj);
 	/*
@@ -84,8 +86,10 @@ void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 /* xd_table_next() for the client's objects of one kind */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
-/* Adds the age of an object, and the program that has it, to a row. */
-void xd_object_show_owner(struct json *j, const struct xd_object *obj);
+/* Adds the age of an object, and the program that has it, to a row; detail: and its clock time. */
+void xd_object_show_owner(struct json *j, const struct xd_object *obj, bool detail);
+/* Adds the age and the clock time of an event at a time of xd_now(). */
+void xd_show_moment(struct json *j, uint64_t at);
 /* Returns a limit by its offset in struct xd_options. */
 uint32_t xd_kind_limit(const struct xd_clients *cs, size_t offset);
 /* Returns how many objects of one kind the client and its user may have. */

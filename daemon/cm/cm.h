@@ -385,8 +385,9 @@ struct xc_info {
 	uint32_t local_id, remote_id; /* communication IDs; SIDR: request ID; 0: unknown */
 	uint32_t local_qpn, remote_qpn;
 	uint64_t service_id;
-	uint64_t remote_guid; /* 0: unknown */
-	struct xc_path path;  /* of MADs */
+	uint64_t remote_guid;	/* 0: unknown */
+	struct xc_path path;	/* of MADs */
+	uint32_t sent, retried; /* MADs; sent includes those that were retried */
 	void *owner;
 };
 

@@ -26,6 +26,7 @@ void xc_send(struct xc_id *id, const struct xc_msg *msg)
 	xc_mad_encode(id->sent, msg);
 	id->sent_kind = msg->kind;
 	cm->counters.sent[msg->kind]++;
+	id->info.sent++;
 	count_rej(cm, msg);
 	cm->ops->send(cm->ctx, &id->info.path, id->sent);
 }
@@ -36,6 +37,8 @@ void xc_resend(struct xc_id *id)
 
 	cm->counters.sent[id->sent_kind]++;
 	cm->counters.retried[id->sent_kind]++;
+	id->info.sent++;
+	id->info.retried++;
 	cm->ops->send(cm->ctx, &id->info.path, id->sent);
 }
 

@@ -454,10 +454,49 @@ static void show_cq(struct json *j, struct xd_object *obj)
 	json_number(j, "vector", cq->vector);
 }
 
+/* Workers that use the CQ must be paused. */
+static void pause_users(const struct xd_cq *cq)
+{
+	if (cq->worker == XD_WORKER_SEVERAL)
+		xd_workers_pause(cq->obj.client->dev->workers);
+	else if (cq->worker != XD_WORKER_NONE)
+		xd_worker_pause(cq->obj.client->dev->workers, cq->worker);
+}
+
+static void resume_users(const struct xd_cq *cq)
+{
+	if (cq->worker == XD_WORKER_SEVERAL)
+		xd_workers_resume_no_wake(cq->obj.client->dev->workers);
+	else if (cq->worker != XD_WORKER_NONE)
+		xd_worker_resume_no_wake(cq->obj.client->dev->workers, cq->worker);
+}
+
+static void show_cq_detail(struct json *j, struct xd_object *obj)
+{
+	const struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
+	struct xt_cq xt;
+
+	pause_users(cq);
+	xt = cq->xt;
+	resume_users(cq);
+	show_cq(j, obj);
+	json_number(j, "channel", cq->channel ? cq->channel->obj.handle : 0);
+	json_number(j, "references", obj->refs);
+	json_number(j, "event_count", xt.moderation.count);
+	json_number(j, "event_period_us", xt.moderation.period / 1000);
+	json_number(j, "completions", xt.completions);
+	json_number(j, "completion_errors", xt.errors);
+	json_number(j, "completions_lost", xt.lost);
+	json_number(j, "events", xt.events);
+	xd_show_failure(j, &xt.failure, xt.failed_qpn);
+}
+
 const struct xd_kind_ops xd_cq_ops = {
 	.name = "cqs",
 	.list = XR_SHOW_CQS,
 	.show = show_cq,
+	.detail_list = XR_SHOW_CQ_DETAILS,
+	.show_detail = show_cq_detail,
 	.free = free_cq,
 	.client_limit = offsetof(struct xd_options, client_max_cq),
 	.user_limit = offsetof(struct xd_options, user_max_cq),

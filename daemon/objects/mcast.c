@@ -265,7 +265,7 @@ static void show_qp(struct json *j, const struct xd_objects *o, const struct xd_
 		json_address(j, "group", &g->gid);
 		json_number(j, "client", qp->obj.client->id);
 		json_number(j, "qpn", qp->qpn);
-		xd_object_show_owner(j, &qp->obj);
+		xd_object_show_owner(j, &qp->obj, false);
 		json_end(j, '}');
 	}
 }

@@ -241,10 +241,35 @@ static void show_mr(struct json *j, struct xd_object *obj)
 	json_hex(j, "iova", mr->iova);
 }
 
+static void show_mr_detail(struct json *j, struct xd_object *obj)
+{
+	static const char *const texts[] = {
+#define X(name, action, text) text,
+		XR_REASONS(X)
+#undef X
+	};
+	const struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
+	const struct xt_refused *last = &mr->key->refused;
+	uint32_t why = __atomic_load_n(&last->why, __ATOMIC_RELAXED);
+
+	show_mr(j, obj);
+	json_number(j, "references", obj->refs);
+	json_number(j, "refused", __atomic_load_n(&last->count, __ATOMIC_RELAXED));
+	if (why == XR_OK || why >= XR_REASON_COUNT)
+		return;
+	json_begin(j, "last_error", '{');
+	xd_show_moment(j, __atomic_load_n(&last->at, __ATOMIC_RELAXED));
+	json_number(j, "qpn", __atomic_load_n(&last->qpn, __ATOMIC_RELAXED));
+	json_text(j, "reason", texts[why]);
+	json_end(j, '}');
+}
+
 const struct xd_kind_ops xd_mr_ops = {
 	.name = "mrs",
 	.list = XR_SHOW_MRS,
 	.show = show_mr,
+	.detail_list = XR_SHOW_MR_DETAILS,
+	.show_detail = show_mr_detail,
 	.free = free_mr,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
 	.user_limit = offsetof(struct xd_options, user_max_mr),

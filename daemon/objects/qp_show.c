@@ -201,12 +201,14 @@ const char *xd_qp_failure_status(const struct xt_failure *f)
 	}
 }
 
-static void put_failure(struct json *j, const struct xt_failure *f, uint64_t now)
+void xd_show_failure(struct json *j, const struct xt_failure *f, uint32_t qpn)
 {
 	if (f->cause == XT_CAUSE_NONE)
 		return;
 	json_begin(j, "last_error", '{');
-	json_number(j, "age_ns", now > f->at ? now - f->at : 0);
+	xd_show_moment(j, f->at);
+	if (qpn)
+		json_number(j, "qpn", qpn);
 	json_text(j, "reason", xd_qp_failure_reason(f));
 	json_text(j, "status", xd_qp_failure_status(f));
 	json_number(j, "vendor_err", f->verr);
@@ -217,7 +219,6 @@ void xd_qp_show_detail(struct json *j, struct xd_object *obj)
 {
 	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
 	const struct xt_qp_counters *c;
-	uint64_t now = xd_now();
 	struct snapshot s;
 
 	take(qp, &s);
@@ -229,5 +230,5 @@ void xd_qp_show_detail(struct json *j, struct xd_object *obj)
 	XT_QP_COUNTERS(X)
 #undef X
 	put_rtt(j, &s.stats);
-	put_failure(j, &s.stats.failure, now);
+	xd_show_failure(j, &s.stats.failure, 0);
 }

@@ -12,6 +12,7 @@
 #include "daemon/clients/request.h"
 #include "cq.h"
 #include "objects.h"
+#include "qp.h"
 #include "pd.h"
 #include "ring.h"
 #include "xrc.h"
@@ -240,35 +241,65 @@ int xd_do_destroy_srq(struct xd_client *c, struct xd_request *req, struct xd_rep
 	return 0;
 }
 
-static void show_srq(struct json *j, struct xd_object *obj)
+static void put_srq(struct json *j, const struct xd_srq *srq, const struct xt_srq *xt)
 {
-	const struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
-	struct xd_device *dev = obj->client->dev;
-	struct xt_srq xt;
-	uint32_t used;
+	uint32_t used = __atomic_load_n(&xt->queue->producer, __ATOMIC_RELAXED) - xt->consumer;
 
-	xd_workers_pause(dev->workers);
-	xt = srq->xt;
-	xd_workers_resume_no_wake(dev->workers);
-	used = __atomic_load_n(&xt.queue->producer, __ATOMIC_RELAXED) - xt.consumer;
-	json_number(j, "srq", obj->handle);
-	json_number(j, "client", obj->client->id);
+	json_number(j, "srq", srq->obj.handle);
+	json_number(j, "client", srq->obj.client->id);
 	json_text(j, "type", srq->xrcd ? "XRC" : "basic");
 	json_number(j, "pd", srq->pd->id->number);
 	json_number(j, "depth", srq->max_wr);
 	json_number(j, "used", used <= srq->max_wr ? used : srq->max_wr);
-	json_number(j, "limit", xt.limit);
-	json_number(j, "qps", obj->refs);
-	json_number(j, "number", xt.number);
+	json_number(j, "limit", xt->limit);
+	json_number(j, "qps", srq->obj.refs);
+	json_number(j, "number", xt->number);
 	json_number(j, "xrcd", srq->xrcd ? srq->xrcd->obj.handle : 0);
 	json_number(j, "cq", srq->cq ? srq->cq->obj.handle : 0);
-	json_boolean(j, "dead", xt.dead);
+	json_boolean(j, "dead", xt->dead);
+}
+
+/* Returns a copy, taken while workers are paused. */
+static struct xt_srq snapshot(const struct xd_srq *srq)
+{
+	struct xd_workers *workers = srq->obj.client->dev->workers;
+	struct xt_srq xt;
+
+	xd_workers_pause(workers);
+	xt = srq->xt;
+	xd_workers_resume_no_wake(workers);
+	return xt;
+}
+
+static void show_srq(struct json *j, struct xd_object *obj)
+{
+	const struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
+	const struct xt_srq xt = snapshot(srq);
+
+	put_srq(j, srq, &xt);
+}
+
+static void show_srq_detail(struct json *j, struct xd_object *obj)
+{
+	const struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
+	const struct xt_srq xt = snapshot(srq);
+	const struct xt_failure failure = {
+		.at = xt.died_at,
+		.cause = xt.died_at ? XT_CAUSE_RING : XT_CAUSE_NONE,
+	};
+
+	put_srq(j, srq, &xt);
+	json_number(j, "receives", xt.taken);
+	json_number(j, "receives_missed", xt.missed);
+	xd_show_failure(j, &failure, xt.died_qpn);
 }
 
 const struct xd_kind_ops xd_srq_ops = {
 	.name = "srqs",
 	.list = XR_SHOW_SRQS,
 	.show = show_srq,
+	.detail_list = XR_SHOW_SRQ_DETAILS,
+	.show_detail = show_srq_detail,
 	.free = free_srq,
 	.client_limit = offsetof(struct xd_options, client_max_srq),
 	.user_limit = offsetof(struct xd_options, user_max_srq),

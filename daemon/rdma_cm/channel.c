@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
 #include "id.h"
 
 /* ---- the queue ------------------------------------------------------------------ */
@@ -58,10 +59,30 @@ struct xd_cm_event *xd_cm_channel_take_event(struct xd_cm_channel *ch)
 /* Memory of queued events counts for the user, so that a program cannot queue any number. */
 static const struct xd_bytes event_bytes = { .memory = sizeof(struct xd_cm_event) };
 
+static bool is_failure(uint32_t type, int status)
+{
+	switch (type) {
+	case XD_CM_EVENT_ADDR_ERROR:
+	case XD_CM_EVENT_ROUTE_ERROR:
+	case XD_CM_EVENT_CONNECT_ERROR:
+	case XD_CM_EVENT_UNREACHABLE:
+	case XD_CM_EVENT_REJECTED:
+	case XD_CM_EVENT_DEVICE_REMOVAL:
+	case XD_CM_EVENT_MULTICAST_ERROR:
+	case XD_CM_EVENT_ADDR_CHANGE:
+		return true;
+	default:
+		return type < XD_CM_EVENT_USER && status;
+	}
+}
+
 struct xd_cm_event *xd_cm_event_new(struct xd_cm_id *id, uint32_t type, int status)
 {
 	struct xd_cm_event *ev;
 
+	id->events++;
+	if (is_failure(type, status))
+		id->failure = (struct xd_cm_failure){ xd_now(), type, status };
 	if (xd_user_charge(id->obj.client, event_bytes))
 		return NULL;
 	ev = calloc(1, sizeof(*ev));

@@ -109,6 +109,14 @@ struct xd_cm_id {
 	int32_t backlog;		   /* of a listener: requests that may still be queued */
 	uint32_t events_reported;
 	struct xd_cm_join *joins;
+
+	/* for tools */
+	uint64_t events; /* that were raised */
+	struct xd_cm_failure {
+		uint64_t at;   /* of xd_now(); 0: there was none */
+		uint32_t type; /* enum xd_cm_event_type */
+		int status;    /* of that event */
+	} failure;	       /* the last one */
 };
 
 static inline struct xd_rdma_cm *xd_rdma_cm_of(const struct xd_client *c)

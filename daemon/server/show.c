@@ -372,9 +372,9 @@ static void show_limits(struct json *j, const struct xd_client *c)
 
 /* ---- objects ----------------------------------------------------------------------- */
 
-static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind,
-		      void (*show_one)(struct json *j, struct xd_object *obj))
+static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind, bool detail)
 {
+	const struct xd_kind_ops *ops = cs->kinds.ops[kind];
 	const struct xd_client *c;
 	uint32_t h;
 	void *obj;
@@ -382,8 +382,8 @@ static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind
 	for (c = cs->first; c; c = c->next) {
 		for (h = 0; (obj = xd_object_next(c, kind, &h));) {
 			json_begin(j, NULL, '{');
-			show_one(j, obj);
-			xd_object_show_owner(j, obj);
+			(detail ? ops->show_detail : ops->show)(j, obj);
+			xd_object_show_owner(j, obj, detail);
 			json_end(j, '}');
 		}
 	}
@@ -391,16 +391,19 @@ static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind
 
 static int show_objects(struct json *j, const struct xd_clients *cs, uint32_t what)
 {
-	uint32_t kind = 0;
+	const struct xd_kind_ops *ops;
+	uint32_t kind;
 
-	while (kind < cs->kinds.n && (!what || cs->kinds.ops[kind]->list != what))
-		kind++;
-	if (kind == cs->kinds.n)
-		return -EINVAL;
-	json_begin(j, NULL, '[');
-	show_kind(j, cs, kind, cs->kinds.ops[kind]->show);
-	json_end(j, ']');
-	return 0;
+	for (kind = 0; what && kind < cs->kinds.n; kind++) {
+		ops = cs->kinds.ops[kind];
+		if (ops->list != what && ops->detail_list != what)
+			continue;
+		json_begin(j, NULL, '[');
+		show_kind(j, cs, kind, ops->detail_list == what);
+		json_end(j, ']');
+		return 0;
+	}
+	return -EINVAL;
 }
 
 /* ---- the requests ---------------------------------------------------------------- */
@@ -423,11 +426,6 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 	case XR_SHOW_GROUPS:
 		json_begin(j, NULL, '[');
 		xd_mcast_show(j, xd_objects_of(c));
-		json_end(j, ']');
-		return 0;
-	case XR_SHOW_QP_DETAILS:
-		json_begin(j, NULL, '[');
-		show_kind(j, c->clients, XD_QP, xd_qp_show_detail);
 		json_end(j, ']');
 		return 0;
 	case XR_SHOW_METRICS:

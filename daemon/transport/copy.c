@@ -71,6 +71,7 @@ static bool check_lkey(const struct xt_sgl *l, const struct run *r, uint32_t acc
 		why = xt_keys_check(l->qp->engine->shared->keys, &use, &at->mem, &at->off);
 	if (why == XR_OK)
 		return true;
+	xt_keys_note(l->qp->engine->shared->keys, &use, why, l->qp->engine->now);
 	set_lkey_error(error, why);
 	return false;
 }

@@ -47,10 +47,29 @@ static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe, bool solicite
 	memcpy(cq->entries + (size_t)(cq->producer & (cq->depth - 1)) * sizeof(*cqe), cqe,
 	       sizeof(*cqe));
 	cq->producer++;
+	cq->completions++;
 	if (solicited)
 		cq->solicited = cq->producer;
 	__atomic_store_n(&cq->queue->producer, cq->producer, __ATOMIC_RELEASE);
 	return 0;
+}
+
+static void note(struct xt_cq *cq, enum xt_cause cause, const struct xr_cqe *cqe, uint64_t now)
+{
+	cq->failure = (struct xt_failure){ now, cause, (uint8_t)cqe->status, cqe->vendor_err };
+	cq->failed_qpn = cqe->qpn;
+}
+
+/* Flushed work requests follow from an error, and lost completions from the first one. */
+static void note_error(struct xt_cq *cq, const struct xr_cqe *cqe, bool is_lost, uint64_t now)
+{
+	cq->errors += cqe->status != IBV_WC_SUCCESS;
+	cq->lost += is_lost;
+	if (is_lost && !cq->overrun)
+		note(cq, XT_CAUSE_COMPLETION, cqe, now);
+	else if (!is_lost && cqe->status != IBV_WC_WR_FLUSH_ERR)
+		note(cq, cqe->is_recv ? XT_CAUSE_RECEIVE : XT_CAUSE_REQUEST, cqe, now);
+	cq->overrun |= is_lost;
 }
 
 int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited)
@@ -63,8 +82,8 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 	xt_cq_lock(cq);
 	err = store_entry(cq, cqe, solicited);
 	first_loss = err && !cq->overrun;
-	if (err)
-		cq->overrun = true;
+	if (__builtin_expect(err || cqe->status != IBV_WC_SUCCESS, false))
+		note_error(cq, cqe, err, e->now);
 	xt_cq_unlock(cq);
 
 	if (!err) {
@@ -79,14 +98,17 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 	return err;
 }
 
-void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq)
+void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn)
 {
+	const struct xr_cqe cqe = { .qpn = qpn };
 	struct xt_engine *e = f->engine;
 	bool first;
 
 	xt_cq_lock(cq);
 	first = !cq->overrun;
 	cq->overrun = true;
+	if (first)
+		note(cq, XT_CAUSE_INJECTED, &cqe, e->now);
 	xt_cq_unlock(cq);
 	if (!first)
 		return;

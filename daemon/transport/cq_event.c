@@ -26,6 +26,12 @@ static bool disarm(struct xt_cq *cq, uint32_t wanted)
 	return true;
 }
 
+static void raise(struct xt_engine *e, struct xt_cq *cq)
+{
+	__atomic_add_fetch(&cq->events, 1, __ATOMIC_RELAXED);
+	e->ops->cq_event(e->ctx, cq);
+}
+
 static void raise_now(struct xt_flow *f, struct xt_cq *cq, uint32_t wanted)
 {
 	struct xt_engine *e = f->engine;
@@ -33,7 +39,7 @@ static void raise_now(struct xt_flow *f, struct xt_cq *cq, uint32_t wanted)
 	if (!disarm(cq, wanted))
 		return;
 	xt_flow_charge(f, XT_EVENT_COST);
-	e->ops->cq_event(e->ctx, cq);
+	raise(e, cq);
 }
 
 /* Engines that add completions meanwhile leave the event to the first one. */
@@ -144,7 +150,7 @@ void xt_cq_timeout(struct xt_engine *e, struct xt_cq *cq)
 	}
 	xt_cq_unlock(cq);
 	if (disarm(cq, wanted))
-		e->ops->cq_event(e->ctx, cq);
+		raise(e, cq);
 }
 
 int xt_cq_moderation_reserve(struct xt_engine *e)
@@ -165,7 +171,7 @@ void xt_cq_moderate(struct xt_cq *cq, uint32_t count, uint32_t period_us)
 
 	xt_cq_drop_held(cq);
 	if (disarm(cq, wanted))
-		e->ops->cq_event(e->ctx, cq);
+		raise(e, cq);
 	m->count = count > 1 && period_us ? count : 0;
 	m->period = period_us * 1000ull;
 }

@@ -56,7 +56,7 @@ void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received)
 		break;
 	case XT_INJECT_CQ:
 		if (cq) {
-			xt_cq_fail(qp->flow, cq);
+			xt_cq_fail(qp->flow, cq, qp->info.qpn);
 			xt_qp_completion_lost(qp);
 		}
 		break;

@@ -130,3 +130,16 @@ enum xr_reason xt_keys_check(struct xt_keys *keys, const struct xr_key_use *use,
 	*off = k->base + (use->va - k->entry.va);
 	return XR_OK;
 }
+
+void xt_keys_note(struct xt_keys *keys, const struct xr_key_use *use, enum xr_reason why,
+		  uint64_t now)
+{
+	struct xt_key *k = xt_keys_by_index(keys, XR_KEY_INDEX(use->key));
+
+	if (!k)
+		return;
+	__atomic_add_fetch(&k->refused.count, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&k->refused.at, now, __ATOMIC_RELAXED);
+	__atomic_store_n(&k->refused.qpn, use->qpn, __ATOMIC_RELAXED);
+	__atomic_store_n(&k->refused.why, (uint32_t)why, __ATOMIC_RELAXED);
+}

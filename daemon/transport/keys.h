@@ -44,6 +44,13 @@ struct xt_key {
 	const uint64_t *pages;
 	uint32_t max_pages;
 	struct xt_mem_piece *piece;
+	/* for tools: uses that were refused; of the last one, time and QP. Atomic, one by one */
+	struct xt_refused {
+		uint64_t at; /* engine's clock */
+		uint32_t count;
+		uint32_t qpn;
+		uint32_t why; /* enum xr_reason */
+	} refused;
 };
 
 /* max: entries; memory grows with use. seed: of the random order */
@@ -72,5 +79,8 @@ struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
  */
 enum xr_reason xt_keys_check(struct xt_keys *keys, const struct xr_key_use *use,
 			     struct xt_mem **mem, uint64_t *off);
+/* Notes for tools that a use was refused, if its key has an entry. */
+void xt_keys_note(struct xt_keys *keys, const struct xr_key_use *use, enum xr_reason why,
+		  uint64_t now);
 
 #endif /* XT_KEYS_H */

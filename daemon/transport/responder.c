@@ -118,14 +118,19 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 
 int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
 {
+	struct xt_keys *keys = qp->engine->shared->keys;
+	enum xr_reason why;
+
 	/* the QP's access flags apply before the key's (IBTA 9.9.3, 11.6.2) */
 	if (use->access & ~qp->attr.qp_access_flags)
 		return XR_NAK_INVALID_REQUEST;
 	use->pd = qp->resp.pd;
 	use->qpn = qp->info.qpn;
-	if (xt_keys_check(qp->engine->shared->keys, use, &at->mem, &at->off) != XR_OK)
-		return XR_NAK_REMOTE_ACCESS;
-	return -1;
+	why = xt_keys_check(keys, use, &at->mem, &at->off);
+	if (why == XR_OK)
+		return -1;
+	xt_keys_note(keys, use, why, qp->engine->now);
+	return XR_NAK_REMOTE_ACCESS;
 }
 
 /* ---- operations ------------------------------------------------------------------------- */

@@ -32,6 +32,19 @@ static void poll_producer(struct xt_srq *srq)
 		srq->dead = true;
 }
 
+/* Called with the lock held. */
+static void count(struct xt_srq *srq, const struct xt_qp *qp, enum xt_take took, bool died)
+{
+	if (__builtin_expect(took != XT_TAKE_EMPTY, true))
+		srq->taken++;
+	else
+		srq->missed++;
+	if (!died)
+		return;
+	srq->died_at = qp->engine->now;
+	srq->died_qpn = qp->info.qpn;
+}
+
 static uint32_t left(const struct xt_srq *srq)
 {
 	return srq->producer - srq->consumer;
@@ -101,6 +114,7 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 	was_dead = srq->dead;
 	took = take(qp, srq, error);
 	died = srq->dead && !was_dead;
+	count(srq, qp, took, died);
 	reached = !srq->dead && limit_reached(srq);
 	if (srq->locked)
 		xt_spin_unlock(&srq->lock);

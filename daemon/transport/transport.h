@@ -310,6 +310,27 @@ void xt_window_unbind(struct xt_shared *shared, struct xt_key *window);
 
 /* ---- completion queues ---------------------------------------------------------- */
 
+/* Why a QP, a CQ or an SRQ has failed */
+enum xt_cause {
+	XT_CAUSE_NONE,
+	XT_CAUSE_PROGRAM,    /* it was moved to ERR */
+	XT_CAUSE_REQUEST,    /* a work request failed: status, vendor error */
+	XT_CAUSE_RECEIVE,    /* a receive failed: the same */
+	XT_CAUSE_REFUSED,    /* a request of the peer was refused: enum xr_nak */
+	XT_CAUSE_RING,	     /* indices in a ring of the program are invalid */
+	XT_CAUSE_COMPLETION, /* a completion was lost: CQ overrun */
+	XT_CAUSE_SRQ,	     /* the SRQ is in error */
+	XT_CAUSE_INJECTED,   /* for a test, see struct xt_inject */
+	XT_CAUSES
+};
+
+struct xt_failure {
+	uint64_t at;	/* engine's clock */
+	uint8_t cause;	/* enum xt_cause */
+	uint8_t status; /* enum ibv_wc_status; REFUSED: enum xr_nak */
+	uint32_t verr;
+};
+
 struct xt_cq {
 	struct xr_queue *queue; /* shared with the client */
 	uint8_t *entries;
@@ -321,6 +342,14 @@ struct xt_cq {
 	int lock;
 	void *owner;	   /* the daemon's object; NULL: of the daemon's own QP 1 */
 	uint32_t consumer; /* index of the client, as last read */
+
+	/* for tools */
+	uint64_t completions;	   /* that were added */
+	uint32_t errors;	   /* completions with an error, lost ones included */
+	uint32_t lost;		   /* completions for which there was no room, and those after it */
+	uint64_t events;	   /* atomic */
+	struct xt_failure failure; /* the last one that is not a consequence of another */
+	uint32_t failed_qpn;	   /* QP of that completion */
 
 	/* an event that waits for the turn of the client whose QP caused it; under the lock */
 	struct xt_list late_link;
@@ -352,8 +381,8 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
  * to ERR.
  */
 int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
-/* Makes the CQ unusable, as an overrun does. The caller must move its QP to ERR. */
-void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq);
+/* Makes the CQ unusable for a test, as an overrun does. The caller must move its QP to ERR. */
+void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn);
 /* Raises one event that waited for the turn of the flow. Returns false if there is none. */
 bool xt_cq_raise_late(struct xt_flow *f);
 /* Drops an event that waits. Before a CQ with was_late is freed; workers are paused. */
@@ -415,6 +444,12 @@ struct xt_srq {
 	uint32_t xrcd;	 /* XRC domain of the QPs that may use it */
 	struct xt_cq *cq;
 	void *owner; /* the daemon's object */
+
+	/* for tools */
+	uint64_t taken;	   /* receives that messages took */
+	uint64_t missed;   /* times that a message found no receive */
+	uint64_t died_at;  /* engine's clock */
+	uint32_t died_qpn; /* QP that found invalid indices */
 };
 
 /* depth: a power of two; the entries' stride is xr_recv_stride(max_sge) */
@@ -550,27 +585,6 @@ struct xt_qp_counters {
 /* Round-trip times: bucket 0: below 2^11 ns; i: below 2^(11 + i) ns; the last: all longer ones */
 #define XT_RTT_FIRST_BITS 11
 #define XT_RTT_BUCKETS 20
-
-/* Why a QP has failed */
-enum xt_cause {
-	XT_CAUSE_NONE,
-	XT_CAUSE_PROGRAM,    /* it was moved to ERR */
-	XT_CAUSE_REQUEST,    /* a work request failed: status, vendor error */
-	XT_CAUSE_RECEIVE,    /* a receive failed: the same */
-	XT_CAUSE_REFUSED,    /* a request of the peer was refused: enum xr_nak */
-	XT_CAUSE_RING,	     /* indices in a ring of the program are invalid */
-	XT_CAUSE_COMPLETION, /* a completion was lost: CQ overrun */
-	XT_CAUSE_SRQ,	     /* the SRQ is in error */
-	XT_CAUSE_INJECTED,   /* for a test, see struct xt_inject */
-	XT_CAUSES
-};
-
-struct xt_failure {
-	uint64_t at;	/* engine's clock */
-	uint8_t cause;	/* enum xt_cause */
-	uint8_t status; /* enum ibv_wc_status; REFUSED: enum xr_nak */
-	uint32_t verr;
-};
 
 /* What tools show of a QP. PSNs have 24 bits. */
 struct xt_qp_stats {

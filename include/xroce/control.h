@@ -793,11 +793,16 @@ enum xr_show_what {
 	XR_SHOW_AHS = 9,
 	XR_SHOW_MWS = 10,
 	XR_SHOW_DMS = 11,
-	XR_SHOW_GROUPS = 12,	 /* multicast groups and their QPs */
-	XR_SHOW_LIMITS = 13,	 /* limits, and what each user has */
-	XR_SHOW_CM_IDS = 14,	 /* rdma_cm ids */
-	XR_SHOW_METRICS = 15,	 /* counters and gauges as OpenMetrics text, not JSON */
-	XR_SHOW_QP_DETAILS = 16, /* everything that is known of each queue pair */
+	XR_SHOW_GROUPS = 12,  /* multicast groups and their QPs */
+	XR_SHOW_LIMITS = 13,  /* limits, and what each user has */
+	XR_SHOW_CM_IDS = 14,  /* rdma_cm ids */
+	XR_SHOW_METRICS = 15, /* counters and gauges as OpenMetrics text, not JSON */
+	/* everything that is known of each object */
+	XR_SHOW_QP_DETAILS = 16,
+	XR_SHOW_CQ_DETAILS = 17,
+	XR_SHOW_SRQ_DETAILS = 18,
+	XR_SHOW_CM_ID_DETAILS = 19,
+	XR_SHOW_MR_DETAILS = 20,
 };
 /* fd of the reply: a memfd with JSON text, which the tool formats. */
 struct xr_show_req {

@@ -196,3 +196,29 @@ rule() {
 	both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -D 3
 	wait
 }
+
+# The program that has the region is stopped, so that the region stays when the QP has failed.
+@test "xroce mr --detail names the last use that was refused" {
+	local detail receiver sender
+
+	spawn a "$BATS_TEST_TMPDIR/receiver" ib_write_bw -F -D 90 -p 18713 -x "$(gid_index a "$A4")"
+	receiver=$!
+	wait_for 10 listens a 18713
+	spawn b "$BATS_TEST_TMPDIR/sender" ib_write_bw -F -D 90 -p 18713 -x "$(gid_index b "$B4")" "$A4"
+	sender=$!
+	moves() { (($(ctl a qp -dj xra pid "$receiver" | jq '.[0].rx_messages') > 100)); }
+	wait_for 20 moves
+	kill -STOP "$receiver"
+	ctl a mr -dj xra pid "$receiver" | jq -e '.[0] | .refused == 0 and (has("last_error") | not)'
+	# byte 12 of the packet is the first of the address in RETH
+	ctl b fault xrb rules 'corrupt field syndrome 255 icrc right tx opcode WRITE_FIRST times 1'
+	refused() {
+		detail=$(ctl a mr -dj xra pid "$receiver" | jq -c '.[] | select(.refused > 0)')
+		[[ $detail ]]
+	}
+	wait_for 30 refused
+	ctl b fault xrb off
+	echo "$detail"
+	jq -e '.last_error | .reason == "address range is not inside the memory of the R_Key" and .qpn > 1' <<<"$detail"
+	kill -KILL "$receiver" "$sender" || true
+}

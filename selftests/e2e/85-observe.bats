@@ -174,6 +174,48 @@ teardown_file() {
 	equal "pretty JSON" "$(ctl b mr -jp xrb | jq -c 'map(del(.age_ns))')" "$(ctl b mr -j xrb | jq -c 'map(del(.age_ns))')"
 }
 
+# second_pair: starts ib_write_bw from b to a, whose QPs fail after some seconds without response; sets RECEIVER and SENDER
+second_pair() {
+	local command=(timeout $((100 * SLOW)) ib_write_bw -F -D 90 -u 17 -p "$PORT")
+
+	spawn a "$BATS_TEST_TMPDIR/receiver" "${command[@]}" -x "$(gid_index a "$A4")"
+	RECEIVER=$!
+	wait_for 10 listens a "$PORT"
+	spawn b "$BATS_TEST_TMPDIR/sender" "${command[@]}" -x "$(gid_index b "$B4")" "$A4"
+	SENDER=$!
+}
+
+# The program is stopped, so that the CQ stays when its QP has failed.
+@test "xroce cq --detail shows counters, and the last error with its time and queue pair" {
+	local detail qpn pid
+
+	second_pair
+	moves() {
+		detail=$(ctl b qp -dj xrb | jq -c '.[] | select(.timeout == 17 and .tx_messages > 100)')
+		[[ $detail ]]
+	}
+	wait_for 20 moves
+	pid=$(jq .pid <<<"$detail")
+	qpn=$(jq .qpn <<<"$detail")
+	detail=$(ctl b cq -dj xrb pid "$pid")
+	jq -e '.[0] | .completions > 0 and .completion_errors == 0 and .completions_lost == 0 and .events == 0' <<<"$detail"
+	jq -e '.[0] | has("last_error") | not' <<<"$detail"
+	ctl b fault xrb rules "drop tx pid $pid"
+	kill -STOP "$pid"
+	failed() {
+		detail=$(ctl b cq -dj xrb pid "$pid")
+		jq -e --argjson qpn "$qpn" '.[0] | .completion_errors > 0 and .last_error.qpn == $qpn' <<<"$detail" >/dev/null
+	}
+	wait_for 60 failed || { echo "$detail"; return 1; }
+	ctl b fault xrb off
+	echo "$detail"
+	jq -e '.[0].last_error | .reason == "a work request failed" and .status == "RETRY_EXC_ERR"' <<<"$detail"
+	jq -e --argjson now "$(date +%s%N)" '.[0] | .created_ns < .last_error.time_ns and .last_error.time_ns <= $now and
+		.last_error.time_ns > $now - 200e9' <<<"$detail"
+	TZ=UTC terminal TERM=xterm cq --detail pid "$pid" | grep -E "^ *.*time.* $(date -u +%Y-%m)-[0-9]{2}T"
+	kill -KILL "$pid" "$SENDER" "$RECEIVER" || true
+}
+
 # terminal VARIABLES COMMAND...: prints what `xroce COMMAND` for host b shows on a terminal
 terminal() {
 	script -qec "$1 '$XROCE' -r '$RUN/b' ${*:2}" /dev/null
@@ -232,6 +274,7 @@ on_screen() {
 	has_three_qps() { [[ $(ctl a srq -j xra | jq '.[0].qps') == 3 ]]; }
 	wait_for 10 has_three_qps
 	ctl a srq xra | tee /dev/stderr | grep -q ' basic '
+	ctl a srq -dj xra | jq -e '.[0] | .receives == 0 and .receives_missed == 0 and (has("last_error") | not)'
 	kill "$program"
 	for kind in ah mcast mw dm xrcd; do
 		equal "$kind" "$(ctl a "$kind" -j xra)" "[]"

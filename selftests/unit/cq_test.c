@@ -344,6 +344,54 @@ static void test_invalid_consumer(void)
 	free(q);
 }
 
+static bool failed_with(const struct xt_cq *cq, enum xt_cause cause, uint32_t status, uint32_t qpn)
+{
+	return cq->failure.cause == cause && cq->failure.status == status &&
+	       cq->failure.at == engine->now && cq->failed_qpn == qpn;
+}
+
+static void push_of(struct xt_cq *cq, uint32_t status, uint32_t qpn, bool is_recv)
+{
+	const struct xr_cqe cqe = { .status = status, .qpn = qpn, .is_recv = is_recv };
+
+	xt_cq_push(&engine->flow, cq, &cqe, false);
+}
+
+/* What tools show of a CQ */
+static void test_history(void)
+{
+	struct xr_queue *q = new_queue(DEPTH);
+	struct xt_cq cq;
+
+	xt_cq_init(&cq, q, DEPTH);
+	engine->now++;
+	push_of(&cq, IBV_WC_SUCCESS, 5, false);
+	push_of(&cq, IBV_WC_WR_FLUSH_ERR, 6, false);
+	TAP_OK(cq.completions == 2 && cq.errors == 1 && cq.failure.cause == XT_CAUSE_NONE,
+	       "flushed work requests are counted as errors, and are not the last error");
+	push_of(&cq, IBV_WC_LOC_LEN_ERR, 7, true);
+	TAP_OK(failed_with(&cq, XT_CAUSE_RECEIVE, IBV_WC_LOC_LEN_ERR, 7), "a failed receive is");
+	push_of(&cq, IBV_WC_REM_ACCESS_ERR, 8, false);
+	TAP_OK(failed_with(&cq, XT_CAUSE_REQUEST, IBV_WC_REM_ACCESS_ERR, 8),
+	       "a failed work request is");
+	q->word = XR_ARM_ANY;
+	push_of(&cq, IBV_WC_SUCCESS, 5, false);
+	push_of(&cq, IBV_WC_SUCCESS, 5, false);
+	TAP_OK(cq.events == 1, "events are counted once for each arming");
+	while (!cq.overrun)
+		push_of(&cq, IBV_WC_SUCCESS, 9, false);
+	push_of(&cq, IBV_WC_LOC_PROT_ERR, 10, false);
+	TAP_OK(cq.completions == DEPTH && cq.lost == 2 && cq.errors == 4 &&
+		       failed_with(&cq, XT_CAUSE_COMPLETION, IBV_WC_SUCCESS, 9),
+	       "after an overrun, completions are lost, and the overrun stays the last error");
+	q->consumer = q->producer;
+	xt_cq_init(&cq, q, DEPTH);
+	xt_cq_fail(&engine->flow, &cq, 11);
+	TAP_OK(failed_with(&cq, XT_CAUSE_INJECTED, 0, 11) && !cq.lost,
+	       "an injected error is told from an overrun");
+	free(q);
+}
+
 int main(void)
 {
 	struct xt_shared shared = { 0 };
@@ -362,6 +410,7 @@ int main(void)
 	test_ignored_overrun();
 	test_move();
 	test_invalid_consumer();
+	test_history();
 	xt_engine_free(engine);
 	free(q);
 	return tap_end();

@@ -120,6 +120,11 @@ static void test_checks(struct xt_keys *keys)
 			     &off) == XR_OK &&
 		       !m,
 	       "length 0 passes without a check and returns no memory");
+	xt_keys_note(keys, &(struct xr_key_use){ .key = key, .qpn = 9 }, XR_KEY_RANGE, 33);
+	xt_keys_note(keys, &(struct xr_key_use){ .key = key + 0x100, .qpn = 8 }, XR_KEY_INDEX, 44);
+	TAP_OK(k->refused.count == 1 && k->refused.at == 33 && k->refused.qpn == 9 &&
+		       k->refused.why == XR_KEY_RANGE,
+	       "a refused use is noted for tools, if there is such a key");
 	whole.key = key;
 	TAP_OK(xt_keys_check(keys, &whole, &m, &off) == XR_OK && m == &mem,
 	       "access to the whole region ignores address and length");
