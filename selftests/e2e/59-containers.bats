@@ -45,6 +45,31 @@ contained() {
 		"${args[@]}" "${words[@]}" -- "${@:3}"
 }
 
+# manifest: prints the capabilities and the command of the daemon in the manifest, one a line
+manifest() {
+	(cd "$XR_TOP" && selftests/docs/examples daemon)
+}
+
+@test "a daemon with the command line and the capabilities of the Kubernetes manifest serves programs" {
+	requires setpriv
+	python3 -c 'import yaml' || skip "python3-yaml is not installed"
+	local daemon words
+
+	mapfile -t words < <(manifest)
+	echo "${words[@]}"
+	equal "command" "${words[*]:1:3}" "xroced --interface eth0"
+	daemon_down a
+	nsenter --net="/run/netns/$ID-a" -- setpriv --bounding-set="-all,${words[0]}" --inh-caps=-all "$XROCED" \
+		--interface va --name xra --runtime-dir "$RUN/a" --bpffs "$RUN/bpf" "${words[@]:4}" \
+		</dev/null >>"$RUN/a/log" 2>&1 3>&- &
+	daemon=$!
+	echo "$daemon" >"$RUN/a/pid"
+	wait_for 20 daemon_running a
+	both ibv_rc_pingpong -g @4 -c -n 50
+	daemon_down a
+	daemon_up a
+}
+
 needs_plain_provider() {
 	[[ -z $SANITIZER ]] || skip "built with sanitizers"
 }
