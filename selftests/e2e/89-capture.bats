@@ -249,6 +249,27 @@ packets() {
 	(($(packets "$file") > 0))
 }
 
+@test "--on nak waits for a NAK: at the host that sends it, and at the one that receives it" {
+	requires tshark
+	local file=$RUN/nak.pcapng h
+
+	for h in a b; do
+		rm -f "$file"
+		capture_on "$h" -w "$file" --on nak
+		# a completion with an error, without a NAK
+		ctl "$h" fault "xr$h" rules 'qp-error tx opcode SEND_ONLY times 1'
+		fails both -t 20 ibv_rc_pingpong -g @4 -s 64 -n 100
+		equal "injected" "$(ctl "$h" fault -j "xr$h" | jq '.rules[0].hits')" 1
+		ctl "$h" fault "xr$h" off
+		kill -0 "$CAPTURE"
+		[[ ! -e $file ]]
+		both "$BIN/rdma_verify" -g @4 -t read-one-above
+		wait_for 20 not alive "$CAPTURE"
+		grep -q "event 'nak': packets written" "$RUN/messages"
+		(($(packets "$file" 'infiniband.aeth.syndrome.opcode == 3') > 0))
+	done
+}
+
 @test "packets that a slow reader misses are counted" {
 	requires tshark
 	local file=$RUN/slow.pcapng line captured lost
