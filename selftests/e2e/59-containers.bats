@@ -162,3 +162,23 @@ podman_run() {
 	echo "$output"
 	[[ $status == 0 && $output == *"hca_id:"*xra* ]]
 }
+
+@test "without root, unshare -rn names what it lacks, and programs reach the daemon of the host" {
+	needs_plain_provider
+	local user=(setpriv --reuid 65534 --regid 65534 --clear-groups unshare -rn) dir group
+
+	"${user[@]}" true || skip "users of this machine may not create user namespaces"
+	group=$(getent group 65534 | cut -d : -f 1)
+	dir=$(mktemp -d)
+	chmod 777 "$dir"
+	run -1 "${user[@]}" timeout 20 "$XROCED" --interface lo --runtime-dir "$dir"
+	rm -r "$dir"
+	echo "$output"
+	[[ $output == *"Operation not permitted (CAP_BPF and CAP_NET_ADMIN are needed)"* ]]
+	daemon_down a
+	daemon_up a --group "$group"
+	run -0 "${user[@]}" timeout 20 "$XROCE" run -r "$RUN/a" ibv_devinfo
+	[[ $output == *"hca_id:"*xra* ]]
+	daemon_down a
+	daemon_up a
+}
