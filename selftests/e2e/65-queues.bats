@@ -97,7 +97,7 @@ qp_exists() {
 }
 
 # Two members on each host, one for each worker, while both workers are busy. Each member must get the messages that
-# the other worker received or sent. There are enough receives for all messages. The 8 QPs have at most 544 packets in
+# the other worker received or sent. There are enough receives for all messages. The 8 QPs have at most 272 packets in
 # flight, so that the inbox of a worker that stands still (1024 packets) cannot overflow.
 @test "multicast reaches group members of every worker" {
 	local h i name pid pids=() lost
@@ -109,7 +109,7 @@ qp_exists() {
 			pids+=("$LISTENER")
 		done
 	done
-	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -t 4 -s 65536 -n $((2000 / SLOW)) >"$BATS_TEST_TMPDIR/busy" &
+	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -t 2 -s 65536 -n $((2000 / SLOW)) >"$BATS_TEST_TMPDIR/busy" &
 	for i in 1 2; do
 		datagram b send "$B4" 239.7.7.8 0xffffff 0x11111111 far 4
 		datagram a send "$A4" 239.7.7.8 0xffffff 0x11111111 near 4
