@@ -15,7 +15,9 @@ WIDE = Layout()
 LAYOUTS = {"mtu1500": Layout(mtu=1500), "mtu4200": Layout(mtu=4200)}
 TWO_QUEUES = Layout(queues=2)
 MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-load 10000")
-SMALL_RING = Layout(options_a="--ring-size 128", setup="ip netns exec $ID-a sh -c 'echo 1 >/sys/class/net/va/threaded'")
+# In generic mode veth has no NAPI, so no thread for it either.
+SMALL_RING = Layout(options_a="--ring-size 128 --gso off", options_b="--gso off",
+                    setup="ip netns exec $ID-a sh -c 'echo 1 >/sys/class/net/va/threaded'")
 
 # name; group; what is measured; where; aims; optional: only runs if it is selected by name
 Row = collections.namedtuple("Row", "name group program layout aims optional")
