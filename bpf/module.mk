@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-SKELETONS := $(BUILD)/xroce.skel.h $(BUILD)/iter.skel.h
+SKELETONS := $(addprefix $(BUILD)/,gso.skel.h iter.skel.h xroce.skel.h)
 
 # Keep the BPF objects for bpftool and llvm-objdump.
-.SECONDARY: $(BUILD)/xroce.bpf.o $(BUILD)/iter.bpf.o
+.SECONDARY: $(SKELETONS:.skel.h=.bpf.o)
 
 # Sources that include a skeleton. In the first build the skeletons have to exist before these are compiled; later
 # builds take this dependency from the compiler's dependency files.

@@ -18,9 +18,12 @@
 #include "daemon/base/options.h"
 #include "dispatcher.h"
 #include "gso.h"
+#include "gso.skel.h"
 #include "pins.h"
 #include "xroce.skel.h"
 #include "xsk.h"
+
+#define GSO_PROGRAM "xroce_gso"
 
 enum mode { NATIVE_ZEROCOPY, NATIVE_COPY, GENERIC };
 
@@ -28,10 +31,10 @@ struct xd_xdp {
 	const struct xd_options *opt;
 	const struct xd_gso *gso;
 	const char *ifname;
-	struct xroce_bpf *skel;	    /* the maps */
-	struct xroce_bpf *programs; /* one program, which uses the maps of skel; NULL: none yet */
-	const char *program;	    /* its name */
-	int link;		    /* bpf_link of the program, -1: not attached */
+	struct xroce_bpf *skel;	   /* the maps */
+	struct bpf_object *object; /* of the program, which uses the maps of skel; NULL: none yet */
+	const char *program;	   /* its name */
+	int link;		   /* bpf_link of the program, -1: not attached */
 	struct xd_dispatcher *dispatcher; /* NULL: the program is attached by the link */
 	enum mode mode;
 	bool zerocopy, multi_buffer;
@@ -73,21 +76,14 @@ static uint32_t qps(const struct xd_xdp *x)
 	return x->opt->max_qp + XD_OWN_QPS;
 }
 
-/* Selects the program to load; NULL: none. */
-static void select_program(struct xroce_bpf *skel, const char *name)
+static int make_maps(struct xd_xdp *x)
 {
 	struct bpf_program *prog;
 
-	bpf_object__for_each_program(prog, skel->obj)
-		bpf_program__set_autoload(prog, name && !strcmp(bpf_program__name(prog), name));
-}
-
-static int make_maps(struct xd_xdp *x)
-{
 	x->skel = xroce_bpf__open();
 	if (!x->skel)
 		return -errno;
-	select_program(x->skel, NULL);
+	bpf_object__for_each_program(prog, x->skel->obj) bpf_program__set_autoload(prog, false);
 	bpf_map__set_max_entries(x->skel->maps.qps, qps(x));
 	/*
 	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
@@ -180,26 +176,46 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct x
 
 static void drop_program(struct xd_xdp *x)
 {
-	xroce_bpf__destroy(x->programs);
-	x->programs = NULL;
+	bpf_object__close(x->object);
+	x->object = NULL;
 }
 
-/* Opens the object a second time, with the maps of the first one. */
+/* Opens an object file a second time, or the other one, with the name that its maps have. */
+static struct bpf_object *open_object(bool gso)
+{
+	DECLARE_LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "xroce_bpf");
+	size_t size;
+	const void *elf = gso ? gso_bpf__elf_bytes(&size) : xroce_bpf__elf_bytes(&size);
+
+	return bpf_object__open_mem(elf, size, &opts);
+}
+
+/* Makes the program use a map that exists. */
+static int share_map(struct bpf_object *obj, const struct bpf_map *map)
+{
+	struct bpf_map *copy = bpf_object__find_map_by_name(obj, bpf_map__name(map));
+
+	if (!copy || bpf_map__value_size(copy) != bpf_map__value_size(map))
+		return -EINVAL;
+	return bpf_map__reuse_fd(copy, map_fd(map));
+}
+
 static int open_program(struct xd_xdp *x, const char *name)
 {
-	struct bpf_map *map, *copy;
+	struct bpf_program *prog;
+	struct bpf_map *map;
 	int err = 0;
 
-	x->programs = xroce_bpf__open();
-	if (!x->programs)
+	x->object = open_object(!strcmp(name, GSO_PROGRAM));
+	if (!x->object)
 		return -errno;
 	x->program = name;
-	select_program(x->programs, name);
+	bpf_object__for_each_program(prog, x->object)
+		bpf_program__set_autoload(prog, !strcmp(bpf_program__name(prog), name));
 	bpf_object__for_each_map(map, x->skel->obj)
 	{
-		copy = bpf_object__find_map_by_name(x->programs->obj, bpf_map__name(map));
 		if (!err)
-			err = copy ? bpf_map__reuse_fd(copy, map_fd(map)) : -ENOENT;
+			err = share_map(x->object, map);
 	}
 	return err;
 }
@@ -209,12 +225,12 @@ static int load_program(struct xd_xdp *x, const char *name)
 {
 	int err;
 
-	if (x->programs && !strcmp(x->program, name))
+	if (x->object && !strcmp(x->program, name))
 		return 0;
 	drop_program(x);
 	err = open_program(x, name);
 	if (!err && !x->dispatcher)
-		err = bpf_object__load(x->programs->obj);
+		err = bpf_object__load(x->object);
 	if (err)
 		drop_program(x);
 	return err;
@@ -241,7 +257,7 @@ static bool load_gso(struct xd_xdp *x)
 
 	if (!x->multi_buffer || x->dispatcher)
 		return false;
-	err = load_program(x, "xroce_gso");
+	err = load_program(x, GSO_PROGRAM);
 	if (err)
 		xd_log(XD_NOTICE, "no GSO frames are received: loading the XDP program: %s",
 		       strerror(-err));
@@ -251,7 +267,7 @@ static bool load_gso(struct xd_xdp *x)
 static int attach_dispatched(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
 {
 	const struct xd_dispatched what = {
-		.obj = x->programs->obj,
+		.obj = x->object,
 		.program = x->program,
 		.priority = x->opt->dispatcher,
 	};
@@ -261,7 +277,7 @@ static int attach_dispatched(struct xd_xdp *x, unsigned int ifindex, uint32_t fl
 
 static int attach_link(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
 {
-	struct bpf_program *prog = bpf_object__find_program_by_name(x->programs->obj, x->program);
+	struct bpf_program *prog = bpf_object__find_program_by_name(x->object, x->program);
 	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = flags);
 
 	x->link = bpf_link_create(bpf_program__fd(prog), (int)ifindex, BPF_XDP, &opts);

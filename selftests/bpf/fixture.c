@@ -11,6 +11,7 @@
 #include <linux/if_xdp.h>
 
 #include "fixture.h"
+#include "gso.skel.h"
 #include "xroce.skel.h"
 
 #ifndef AF_XDP
@@ -293,6 +294,32 @@ static int on_refused(void *arg, void *data, size_t size)
 	return 0;
 }
 
+static bool load_gso(struct fixture *f)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "xroce_bpf");
+	struct bpf_map *map, *copy;
+	const void *elf;
+	size_t size;
+
+	elf = gso_bpf__elf_bytes(&size);
+	f->gso = bpf_object__open_mem(elf, size, &opts);
+	if (!f->gso)
+		return false;
+	bpf_object__for_each_map(map, f->skel->obj)
+	{
+		copy = bpf_object__find_map_by_name(f->gso, bpf_map__name(map));
+		if (!copy || bpf_map__reuse_fd(copy, bpf_map__fd(map)))
+			return false;
+	}
+	return !bpf_object__load(f->gso);
+}
+
+struct bpf_program *fixture_program(const struct fixture *f, const char *name)
+{
+	return bpf_object__find_program_by_name(strcmp(name, "xroce_gso") ? f->skel->obj : f->gso,
+						name);
+}
+
 bool fixture_open(struct fixture *f, uint32_t nak_rate)
 {
 	memset(f, 0, sizeof(*f));
@@ -302,7 +329,7 @@ bool fixture_open(struct fixture *f, uint32_t nak_rate)
 	if (!f->skel)
 		return false;
 	f->skel->rodata->nak_rate = nak_rate;
-	if (xroce_bpf__load(f->skel) || !fill_tables(f))
+	if (xroce_bpf__load(f->skel) || !load_gso(f) || !fill_tables(f))
 		goto fail;
 	f->skel->bss->report_refused = 1;
 	f->refused = ring_buffer__new(bpf_map__fd(f->skel->maps.refused), on_refused, f, NULL);
@@ -322,9 +349,11 @@ void fixture_close(struct fixture *f)
 	if (f->socket >= 0)
 		close(f->socket);
 	ring_buffer__free(f->refused);
+	bpf_object__close(f->gso);
 	xroce_bpf__destroy(f->skel);
 	f->refused = NULL;
 	f->skel = NULL;
+	f->gso = NULL;
 	f->socket = -1;
 }
 
@@ -375,7 +404,7 @@ int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
 	uint32_t meta_len;
 	int err;
 
-	prog = bpf_object__find_program_by_name(f->skel->obj, in->program ?: "xroce");
+	prog = fixture_program(f, in->program ?: "xroce");
 	memset(data, 0xee, in->foreign_meta);
 	memcpy(data + in->foreign_meta, in->data, in->len);
 	err = bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);

@@ -16,6 +16,8 @@
 
 #include "frame.h"
 
+struct bpf_object;
+struct bpf_program;
 struct xroce_bpf;
 
 extern const uint8_t peer4[4], local4[4], second4[4], group4[4];
@@ -97,6 +99,7 @@ uint64_t test_key_va(enum test_key key);
 
 struct fixture {
 	struct xroce_bpf *skel;
+	struct bpf_object *gso; /* uses the maps of skel */
 	int socket;
 	unsigned cpus;
 	struct xr_stat before[XR_REASON_COUNT];
@@ -107,6 +110,7 @@ struct fixture {
 
 bool fixture_open(struct fixture *f, uint32_t nak_rate);
 void fixture_close(struct fixture *f);
+struct bpf_program *fixture_program(const struct fixture *f, const char *name);
 bool fixture_add_qp(struct fixture *f, uint32_t qpn, const struct xr_qp_entry *entry,
 		    const struct xr_psn_entry *psns);
 bool fixture_del_qp(struct fixture *f, uint32_t qpn);

@@ -111,8 +111,7 @@ static bool make_xsk(struct live *l, uint16_t bind_flags)
 static bool attach(struct live *l)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = l->attach_flags);
-	const struct bpf_program *prog = bpf_object__find_program_by_name(l->f.skel->obj,
-									  l->program);
+	const struct bpf_program *prog = fixture_program(&l->f, l->program);
 	uint32_t queue = 0;
 	int fd = xsk_socket__fd(l->xsk);
 

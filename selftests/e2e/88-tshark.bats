@@ -11,7 +11,8 @@ setup_file() {
 	requires root tshark tcpdump rping udaddy ucmatose
 	hosts_up
 	bridge_between
-	daemons_up
+	# tcpdump would see GSO frames, which tshark takes for long packets
+	daemons_up --gso off
 	capture
 }
 

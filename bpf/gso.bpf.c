@@ -1,14 +1,15 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+// SPDX-License-Identifier: GPL-2.0-only
 /*
- * GSO frames: several packets behind one Ethernet, IP and UDP header, which the kernel divides when
- * they leave for a driver that cannot do so itself. On a virtual interface they arrive undivided if
- * XDP runs in generic mode. docs/gso.md describes how xroce uses them.
+ * The XDP program for GSO frames: several packets behind one Ethernet, IP and UDP header, which the
+ * kernel divides when they leave for a driver that cannot do so itself. On a virtual interface they
+ * arrive undivided if XDP runs in generic mode. docs/gso.md describes how xroce uses them.
+ *
+ * It has an object file of its own: libbpf loads no program of a file that calls functions which
+ * the kernel does not have, unless it may look for them in modules (CAP_SYS_ADMIN).
  */
-#ifndef XROCE_BPF_GSO_H
-#define XROCE_BPF_GSO_H
+#include "program.h"
 
 #include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
 
 /* Fields of the kernel's types, at offsets that libbpf takes from the kernel's BTF */
 struct skb_shared_info {
@@ -21,8 +22,8 @@ struct xdp_buff {
 } __attribute__((preserve_access_index));
 
 /* Linux 6.2 */
-extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
-extern void *bpf_rdonly_cast(void *pointer, __u32 btf_id) __ksym __weak;
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
+extern void *bpf_rdonly_cast(void *pointer, __u32 btf_id) __ksym;
 
 /*
  * Returns the UDP payload in bytes of each packet of a GSO frame but the last; 0 for other frames.
@@ -36,12 +37,16 @@ static __always_inline __u16 gso_size(struct xdp_md *ctx)
 	const struct skb_shared_info *info;
 	const struct xdp_buff *xdp;
 
-	if (!bpf_cast_to_kern_ctx || !bpf_rdonly_cast)
-		return 0;
 	xdp = bpf_cast_to_kern_ctx(ctx);
 	info = bpf_rdonly_cast(xdp->data_hard_start + xdp->frame_sz - size,
 			       bpf_core_type_id_kernel(struct skb_shared_info));
 	return info->gso_size;
 }
 
-#endif /* XROCE_BPF_GSO_H */
+SEC("xdp.frags")
+int xroce_gso(struct xdp_md *ctx)
+{
+	return handle(ctx, gso_size(ctx));
+}
+
+char _license[] SEC("license") = "GPL";
