@@ -28,7 +28,7 @@ def record(row, group, tree, number, turn):
         "wakeups": {role: round(n / seen.seconds, 1) for role, n in seen.wakeups.items()},
         **turn.more,
     }
-    if seen.packets:
+    if seen.packets > 0:  # veth's counter can be read while it is being updated
         line["packets"] = round(seen.packets / seen.seconds)
         line["packet_ns"] = {role: round(ns / seen.packets, 1) for role, ns in seen.cpu.items()}
         line["packet_ns"]["softirq"] = round(seen.softirq / seen.packets, 1)
