@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -294,6 +295,15 @@ static int on_refused(void *arg, void *data, size_t size)
 	return 0;
 }
 
+bool fixture_gso_possible(void)
+{
+	unsigned major = 0, minor = 0;
+	struct utsname u;
+
+	return !uname(&u) && sscanf(u.release, "%u.%u", &major, &minor) == 2 &&
+	       (major > 6 || (major == 6 && minor >= 2));
+}
+
 static bool load_gso(struct fixture *f)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = "xroce_bpf");
@@ -302,6 +312,8 @@ static bool load_gso(struct fixture *f)
 	size_t size;
 
 	elf = gso_bpf__elf_bytes(&size);
+	if (!fixture_gso_possible())
+		return true;
 	f->gso = bpf_object__open_mem(elf, size, &opts);
 	if (!f->gso)
 		return false;

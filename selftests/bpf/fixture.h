@@ -110,6 +110,8 @@ struct fixture {
 
 bool fixture_open(struct fixture *f, uint32_t nak_rate);
 void fixture_close(struct fixture *f);
+/* Returns true if the kernel has the kfuncs of xroce_gso (Linux 6.2). */
+bool fixture_gso_possible(void);
 struct bpf_program *fixture_program(const struct fixture *f, const char *name);
 bool fixture_add_qp(struct fixture *f, uint32_t qpn, const struct xr_qp_entry *entry,
 		    const struct xr_psn_entry *psns);
