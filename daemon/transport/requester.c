@@ -216,8 +216,19 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 }
 
 /*
+ * Returns true if no packet may follow the next one before an ACK: the window of the QP or of its
+ * client is full then.
+ */
+static bool fills_window(const struct xt_qp *qp)
+{
+	uint32_t inflight = qp->req.next + 1 - qp->req.unacked;
+
+	return inflight >= qp->req.window || xt_flow_full(qp, inflight, 1);
+}
+
+/*
  * Returns true if a packet must request an ACK: the last one of a message whose completion the
- * program may wait for, and enough others that the window never fills without an ACK under way. An
+ * program may wait for, and enough others that no window fills without an ACK under way. An
  * ACK costs as much as a small message. budget: packets that may still be sent before the next QP
  * is scheduled
  */
@@ -227,8 +238,7 @@ static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, u
 
 	if (r->since_ackreq + 1 >= XT_ACK_EVERY)
 		return true;
-	/* The window is full and no ACK is on its way. */
-	if (r->next + 1 - r->unacked >= r->window && xt_diff(r->ackreq_psn, r->unacked) < 0)
+	if (xt_diff(r->ackreq_psn, r->unacked) < 0 && fills_window(qp))
 		return true;
 	if (r->credits && takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
 		return true;
@@ -439,6 +449,31 @@ static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more)
 	return cost;
 }
 
+/*
+ * Other QPs have filled the client's window since this QP sent its last packet, which requests no
+ * ACK. Sends it again with AckReq, or the QP would wait for its timeout. *more: as xt_req_run()
+ */
+static void request_ack(struct xt_qp *qp, bool *more)
+{
+	struct xt_requester *r = &qp->req;
+	bool begun = r->next != xt_swqe(qp, r->cur)->psn;
+	/* only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one */
+	const struct xt_cursor at = { begun ? r->cur : r->cur - 1, r->next - 1, 1 };
+
+	switch (send_again(qp, &at, true)) {
+	case AGAIN_SENT:
+		r->ackreq_psn = at.psn;
+		r->since_ackreq = 0;
+		break;
+	case AGAIN_FULL:
+		*more = true;
+		break;
+	case AGAIN_PARKED:
+	case AGAIN_FAILED:
+		break;
+	}
+}
+
 uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_requester *r = &qp->req;
@@ -487,6 +522,8 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		sent(qp, w, &p);
 		cost++;
 	}
+	if (g == GATE_CAPPED && no_response_due(r))
+		request_ack(qp, more);
 	xt_req_update(qp, false);
 	if (g == GATE_CAPPED)
 		xt_flow_cap(qp);

@@ -264,29 +264,41 @@ static void put24(uint8_t *p, uint32_t value)
 	p[2] = value;
 }
 
-/* Receives a READ request of 1 MiB for QP 0. headers: of a packet that this QP has sent */
-static void receive_read(struct bench *b, const uint8_t *headers, uint32_t psn)
+/*
+ * Receives a packet for a QP, with an extended header of n bytes, at most 16. headers: of a packet
+ * that one of the QPs has sent
+ */
+static void receive(struct bench *b, unsigned qp, const uint8_t *headers, uint8_t opcode,
+		    uint32_t psn, const void *ext, uint32_t n)
 {
-	struct xr_reth reth = { htobe64(BASE), htobe32(b->key), htobe32(MEMORY) };
-	uint8_t data[HEADERS + sizeof(reth) + XR_ICRC_LEN] = { 0 };
+	uint8_t data[HEADERS + 16 + XR_ICRC_LEN] = { 0 };
 	uint8_t *ip = data + 14, *udp = ip + 20, *bth = udp + XR_UDP_HLEN;
-	struct xt_frame f = { .seg[0] = { data, sizeof(data) }, .nseg = 1, .len = sizeof(data) };
+	uint32_t len = HEADERS + n + XR_ICRC_LEN;
+	struct xt_frame f = { .seg[0] = { data, len }, .nseg = 1, .len = len };
 
 	memcpy(data, headers, HEADERS);
 	memcpy(ip + 12, headers + 14 + 16, 4);
 	memcpy(ip + 16, headers + 14 + 12, 4);
 	ip[2] = udp[4] = ip[10] = ip[11] = 0;
-	ip[3] = sizeof(data) - 14;
-	udp[5] = sizeof(data) - 34;
-	bth[0] = XR_OP_READ_REQUEST;
-	put24(bth + 5, b->q[0].qpn);
+	ip[3] = (uint8_t)(len - 14);
+	udp[5] = (uint8_t)(len - 34);
+	bth[0] = opcode;
+	put24(bth + 5, b->q[qp].qpn);
 	put24(bth + 9, psn);
-	memcpy(data + HEADERS, &reth, sizeof(reth));
+	memcpy(data + HEADERS, ext, n);
 	set_checksum(ip);
 	xt_icrc_seal(f.seg, 1, 14, HEADERS - XR_BTH_HLEN);
 	if (parse_frame(&f) != XR_OK)
 		abort();
 	xt_engine_rx(b->h->engine, &f, 1, b->h->now);
+}
+
+/* A READ request of 1 MiB for QP 0 */
+static void receive_read(struct bench *b, const uint8_t *headers, uint32_t psn)
+{
+	struct xr_reth reth = { htobe64(BASE), htobe32(b->key), htobe32(MEMORY) };
+
+	receive(b, 0, headers, XR_OP_READ_REQUEST, psn, &reth, sizeof(reth));
 }
 
 static void test_responses(void)
@@ -315,6 +327,47 @@ static void test_responses(void)
 	       "READ responses count for the client of the responder (%.3f)",
 	       (double)v / (double)(a + v));
 	end(&b, c, 2);
+}
+
+static bool response_due(const struct xt_qp *qp)
+{
+	return (int32_t)(qp->req.ackreq_psn - qp->req.unacked) >= 0;
+}
+
+/*
+ * The first packet of each QP is acknowledged. Those behind it fill the window of the client, long
+ * before a QP has sent so many that it requests an ACK anyway.
+ */
+static void test_acks_due(void)
+{
+	static const uint8_t aeth[4] = { XR_AETH_ACK | XR_AETH_CREDITS_INVALID };
+	struct xt_tuning t = { .window = 128, .engine_window = 128, .read_packets = 64 };
+	uint8_t headers[HEADERS];
+	unsigned waiting = 0, due = 0;
+	struct client c;
+	struct bench b;
+
+	begin(&b);
+	xt_engine_tune(b.h->engine, &t);
+	add_client(&b, &c, 20, XR_QPT_RC);
+	for (unsigned i = 0; i < c.n; i++) {
+		h_post_send(&b.q[i], 1, XR_WR_RDMA_WRITE, BASE, 8, b.key);
+		xt_qp_doorbell(b.q[i].qp, b.h->now);
+	}
+	run_round(&b);
+	memcpy(headers, b.h->sent[0].data, HEADERS);
+	for (unsigned i = 0; i < c.n; i++)
+		receive(&b, i, headers, XR_OP_ACK, 0, aeth, sizeof(aeth));
+	post_all(&b, &c, MEMORY);
+	while (run_round(&b))
+		;
+	for (unsigned i = 0; i < c.n; i++) {
+		waiting += b.q[i].qp->capped;
+		due += response_due(b.q[i].qp);
+	}
+	TAP_OK(waiting == c.n && due == c.n,
+	       "each QP that waits for the window has requested an ACK (%u of %u)", due, waiting);
+	end(&b, &c, 1);
 }
 
 #define CQS 64
@@ -504,6 +557,7 @@ int main(void)
 	test_alone();
 	test_window();
 	test_responses();
+	test_acks_due();
 	test_events();
 	test_late_events();
 	test_compete();
