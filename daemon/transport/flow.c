@@ -8,6 +8,8 @@
 #define COMPETE_NS 10000000u
 /* The engine's window while flows compete, in packets: 1 MiB with a path MTU of 4096 */
 #define COMPETING_WINDOW 256
+/* Packets that a QP may have in flight beside others that have filled most of the window */
+#define LITTLE 8
 /* Largest excess that later turns make up for */
 #define MAX_EXCESS (16 * XT_QUANTUM)
 
@@ -217,21 +219,24 @@ static bool reads_full(const struct xt_qp *qp, uint32_t own, uint32_t n)
 }
 
 /*
- * Each QP may have an equal part of the window in flight, at most XT_MIN_WINDOW, even if others
- * have filled the window, as their peers may never respond.
+ * A quarter of the window is reserved for QPs that have little in flight, because the others' peers
+ * may never respond. Nothing exceeds the window, as it is what the peer's ring holds.
  */
 bool xt_flow_full(const struct xt_qp *qp, uint32_t own, uint32_t n)
 {
 	const struct xt_flow *f = qp->flow;
-	uint32_t window, part;
+	uint32_t window, reserve, part, inflight;
 
 	if (!f->busy)
 		return false;
 	if (n > 1)
 		return reads_full(qp, own, n);
 	window = window_of(f);
-	if (f->inflight + n <= window)
+	/* `own` is newer than the number that the flow has */
+	inflight = f->inflight - qp->charged + own + n;
+	reserve = f->inflight == qp->charged ? 0 : window / 4;
+	if (inflight <= window - reserve)
 		return false;
-	part = window / f->busy;
-	return own >= (part < XT_MIN_WINDOW ? part : XT_MIN_WINDOW);
+	part = window / f->busy < LITTLE ? window / f->busy : LITTLE;
+	return inflight > window || own >= (part ? part : 1);
 }
