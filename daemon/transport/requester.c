@@ -36,16 +36,21 @@
 #include "timer.h"
 #include "wr_kind.h"
 
+#define SHORT_MTU 1024 /* up to which READ requests have more packets */
+
 /*
- * Returns the length of READ requests. A request is sent when the window has room for all of its
- * responses, so several should fit it. But as many requests as may be in flight should fill it.
+ * Returns the length of READ requests in packets. A request is sent when the window has room for
+ * all of its responses, so several should fit it. But as many requests as may be in flight should
+ * fill it, and short packets should fill GSO frames, which have one request's packets each.
  */
 static uint8_t read_packets(const struct xt_qp *qp)
 {
 	const struct xt_tuning *t = &qp->engine->tuning;
-	uint32_t requests = qp->attr.max_rd_atomic < 8 ? qp->attr.max_rd_atomic : 8;
-	uint32_t packets = requests ? t->window / requests : t->window;
+	uint32_t requests = qp->mtu > SHORT_MTU ? 8 : 4, packets;
 
+	if (requests > qp->attr.max_rd_atomic)
+		requests = qp->attr.max_rd_atomic;
+	packets = requests ? t->window / requests : t->window;
 	return packets < t->read_packets ? packets : t->read_packets;
 }
 
