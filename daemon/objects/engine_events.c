@@ -8,7 +8,7 @@
 #include "objects.h"
 #include "qp.h"
 #include "srq.h"
-#include "xrc.h"
+#include "xrc_target.h"
 
 static void cq_event(struct xt_cq *cq)
 {

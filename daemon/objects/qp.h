@@ -4,7 +4,6 @@
 #define XD_QP_H
 
 #include "daemon/clients/client.h"
-#include "daemon/clients/reply.h"
 
 struct json;
 struct xd_cq;
@@ -86,11 +85,14 @@ static inline bool xd_qp_unreliable(const struct xd_qp *qp)
 
 /* Frees a QP in any state, also one that was not completely created. */
 void xd_qp_free(struct xd_qp *qp);
-/* Fills the reply to CREATE_QP and OPEN_QP. */
-void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep);
 /*
- * Resolves the next hop again and sets the path MTU, after the addresses or the link of the
- * interface changed.
+ * Unbinds all windows of a QP. Unbinding one takes a system call, and a QP may have a million, so
+ * workers run in between. The QP binds no windows meanwhile.
+ */
+void xd_qp_unbind_windows(struct xd_client *c, struct xd_qp *qp);
+/*
+ * qp_modify.c: resolves the next hop again and sets the path MTU, after the addresses or the link
+ * of the interface changed.
  */
 void xd_qp_refresh_path(struct xd_qp *qp);
 

@@ -6,7 +6,7 @@
 #include "daemon/datapath/worker.h"
 #include "objects.h"
 #include "qp.h"
-#include "xrc.h"
+#include "xrc_target.h"
 
 /* QPs that are read in one pause of their worker */
 #define AT_ONCE 64

@@ -9,7 +9,7 @@
 #include "daemon/gsi/gsi.h"
 #include "daemon/objects/port.h"
 #include "daemon/objects/qp.h"
-#include "daemon/objects/xrc.h"
+#include "daemon/objects/xrc_target.h"
 #include "id.h"
 
 /* Timeout of responses, 4.096 us * 2^20, and number of retries: as in the kernel's cma.c */

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Changes of queue pairs: MODIFY_QP, and new paths after the network changed. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/clients/request.h"
+#include "daemon/datapath/xdp.h"
+#include "daemon/netdev/net.h"
+#include "objects.h"
+#include "port.h"
+#include "qp.h"
+#include "resolve.h"
+
+/* Limit for a QP in SQE whose client posts while it moves to RTS */
+#define MODIFY_TURNS 1024
+
+/*
+ * Updates XDP's entry before the worker can change the QP's state again. Worker paused. The entry
+ * of a QP in RESET is deleted after the pause: no worker changes this state.
+ */
+static int mirror(struct xd_device *dev, struct xd_qp *qp)
+{
+	struct xr_qp_entry entry;
+
+	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET)
+		return 0;
+	xt_qp_entry(qp->xt, &entry);
+	return xd_xdp_qp_set(dev->xdp, qp->qpn, &entry);
+}
+
+/* Changes the QP in its engine. Its worker is paused. */
+static int change(struct xd_device *dev, struct xd_qp *qp, const struct xr_modify_qp_req *q,
+		  const struct xt_path *path)
+{
+	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
+	uint64_t now = xd_now();
+	int err;
+
+	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(dev), now);
+	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
+		xt_qp_set_burst(qp->xt, q->max_burst);
+	if (!err) {
+		err = mirror(dev, qp);
+		/* XDP would drop the QP's packets, so move the QP to ERR. */
+		if (err)
+			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
+	}
+	return err;
+}
+
+/* Explains why the QP was not changed. */
+static void explain_modify(struct xd_client *c, const struct xd_qp *qp,
+			   const struct xr_modify_qp_req *q)
+{
+	struct xt_why why;
+	int err;
+
+	xd_worker_pause(c->dev->workers, qp->worker);
+	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why);
+	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
+	if (err)
+		xd_refuse(c, err, "%s", why.text);
+}
+
+/* Returns the QP to which a modified one is connected. */
+static uint32_t dest_of(const struct xd_qp *qp, const struct xr_modify_qp_req *q)
+{
+	struct xd_workers *workers = qp->obj.client->dev->workers;
+	struct xr_qp_attr attr;
+
+	if (q->attr_mask & IBV_QP_DEST_QPN)
+		return q->attr.dest_qp_num;
+	xd_worker_pause(workers, qp->worker);
+	xt_qp_query(qp->xt, &attr);
+	xd_worker_resume_no_wake(workers, qp->worker);
+	return attr.dest_qp_num;
+}
+
+/*
+ * Changes the QP in its engine. While its program posts work requests, a QP in SQE may need several
+ * attempts. *state: of the QP afterwards
+ */
+static int change_in_turns(struct xd_device *dev, struct xd_qp *qp,
+			   const struct xr_modify_qp_req *q, const struct xt_path *path,
+			   uint32_t *state)
+{
+	uint32_t turns = MODIFY_TURNS;
+	int err;
+
+	do {
+		xd_worker_pause(dev->workers, qp->worker);
+		err = change(dev, qp, q, path);
+		*state = xt_qp_info(qp->xt)->state;
+		/* Other QPs may wait for work that a QP in an error state gives up. */
+		if (!err && *state <= XR_QPS_RTS)
+			xd_worker_resume_if_due(dev->workers, qp->worker);
+		else
+			xd_worker_resume(dev->workers, qp->worker);
+	} while (err == -EAGAIN && turns--);
+	return err;
+}
+
+/* RESET unbinds windows, which other workers use, so all workers are paused. */
+static int reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_qp_req *q,
+		 const struct xt_path *path, uint32_t *state)
+{
+	int err;
+
+	xd_qp_unbind_windows(c, qp);
+	xd_workers_pause(c->dev->workers);
+	err = change_in_turns(c->dev, qp, q, path, state);
+	xd_workers_resume(c->dev->workers);
+	if (!err)
+		xd_xdp_qp_del(c->dev->xdp, qp->qpn);
+	return err;
+}
+
+static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
+		      struct xd_reply *rep)
+{
+	const struct xr_modify_qp_req *q = request;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xt_path used;
+	uint32_t state;
+	int err;
+
+	xd_qp_publish_changes(qp);
+	if (path) {
+		used = xd_path_for_faults(c, path, dest_of(qp, q));
+		path = &used;
+	}
+	err = xd_object_charge(&qp->obj, xt_qp_more_bytes(qp->xt, &q->attr, q->attr_mask));
+	if (!err)
+		err = xt_qp_prepare(qp->xt, &q->attr, q->attr_mask);
+	if (err)
+		return err;
+	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET)
+		err = reset(c, qp, q, path, &state);
+	else
+		err = change_in_turns(c->dev, qp, q, path, &state);
+	if (err == -EAGAIN)
+		xd_refuse(c, err, "work requests are posted all the time in SQE");
+	else if (err)
+		explain_modify(c, qp, q);
+	else
+		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
+	xd_qp_publish_changes(qp);
+	return err;
+}
+
+int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_modify_qp_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xt_why why;
+	int err;
+
+	if (!qp)
+		return -ENOENT;
+	/* Such Q_Keys are for management, as in the kernel's verbs. */
+	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED &&
+	    !c->identity.is_operator)
+		return xd_refuse(c, -EPERM, "qkey 0x%x: Q_Keys from 0x%x are for operators",
+				 q->attr.qkey, XR_QKEY_PRIVILEGED);
+	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
+		return xd_refuse(c, -EINVAL, "qkey 0x%x, that of QP 1 is 0x%x", q->attr.qkey,
+				 XR_GSI_QKEY);
+	if (!(q->attr_mask & IBV_QP_AV))
+		return modify_now(c, q, NULL, rep);
+	xd_worker_pause(c->dev->workers, qp->worker);
+	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why);
+	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
+	if (err)
+		return xd_refuse(c, err, "%s", why.text);
+	if (q->attr_mask & IBV_QP_PATH_MTU && 128u << q->attr.path_mtu > xd_port_mtu(c->dev))
+		return xd_refuse(c, -EINVAL, "path_mtu is %u bytes, the interface permits %u",
+				 128u << q->attr.path_mtu, xd_port_mtu(c->dev));
+	return xd_after_resolve(c, &q->attr.ah, q, sizeof(*q), modify_now);
+}
+
+/* ---- the network changed --------------------------------------------------------- */
+
+static void refreshed(void *arg, int err, const struct xt_path *path)
+{
+	struct xd_qp *qp = arg;
+	struct xd_device *dev = qp->obj.client->dev;
+	const struct xt_path *old;
+	struct xr_qp_attr attr;
+	struct xt_path used;
+
+	qp->resolve = NULL;
+	/* If the next hop is not found, keep the old path: the transport retries. */
+	if (err)
+		return;
+	xd_worker_pause(dev->workers, qp->worker);
+	xt_qp_query(qp->xt, &attr);
+	used = xd_path_for_faults(qp->obj.client, path, attr.dest_qp_num);
+	old = xt_qp_path(qp->xt);
+	/* Ignore the path if the GID index now has another address. */
+	if (!memcmp(&old->sgid, &used.sgid, sizeof(used.sgid)) && memcmp(old, &used, sizeof(used)))
+		xt_qp_set_path(qp->xt, &used);
+	xd_worker_resume(dev->workers, qp->worker);
+}
+
+void xd_qp_refresh_path(struct xd_qp *qp)
+{
+	struct xd_device *dev = qp->obj.client->dev;
+	struct xd_resolve *resolve;
+	struct xr_qp_attr attr;
+
+	xd_worker_pause(dev->workers, qp->worker);
+	xt_qp_query(qp->xt, &attr);
+	if (qp->type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
+		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
+	xd_worker_resume(dev->workers, qp->worker);
+	/* Datagrams use the paths of address handles. */
+	if (qp->type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
+		return;
+	if (qp->resolve)
+		xd_net_resolve_cancel(qp->resolve);
+	qp->resolve = NULL;
+	resolve = xd_net_resolve(dev->net, &attr.ah, refreshed, qp);
+	if (resolve)
+		qp->resolve = resolve;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "xrc_target.h"
+
+#include <stdlib.h>
+
+#include "daemon/clients/programs.h"
+#include "daemon/datapath/xdp.h"
+#include "objects.h"
+#include "qp.h"
+
+static struct xt_qp_init target_init(struct xd_client *c, uint32_t domain)
+{
+	return (struct xt_qp_init){
+		.type = XR_QPT_XRC_RECV,
+		.xrcd = domain,
+		.psns = xd_xdp_psns(c->dev->xdp),
+	};
+}
+
+uint64_t xd_target_bytes(void)
+{
+	const struct xt_qp_init init = { .type = XR_QPT_XRC_RECV };
+
+	return xt_qp_bytes(&init);
+}
+
+struct xd_target *xd_target_new(struct xd_client *c, uint32_t domain)
+{
+	struct xd_target *t = calloc(1, sizeof(*t));
+	struct xt_qp_init init = target_init(c, domain);
+	int err;
+
+	if (!t)
+		return NULL;
+	init.owner = t;
+	t->domain = domain;
+	t->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
+	init.flow = xd_client_flow(c, t->worker);
+	err = xt_qp_new(xd_worker_engine(c->dev->workers, t->worker), &init, &t->xt);
+	if (!err) {
+		xd_workers_pause(c->dev->workers);
+		err = xt_qp_add(t->xt, &init);
+		xd_workers_resume(c->dev->workers);
+	}
+	if (err) {
+		if (t->xt)
+			xt_qp_free(t->xt);
+		free(t);
+		return NULL;
+	}
+	t->qpn = xt_qp_info(t->xt)->qpn;
+	t->program = xd_program_of(c);
+	return t;
+}
+
+void xd_target_join(struct xd_qp *qp, struct xd_target *t)
+{
+	struct xd_device *dev = qp->obj.client->dev;
+
+	xd_workers_pause(dev->workers);
+	qp->next_handle = t->handles;
+	qp->pprev_handle = &t->handles;
+	if (qp->next_handle)
+		qp->next_handle->pprev_handle = &qp->next_handle;
+	t->handles = qp;
+	xd_workers_resume(dev->workers);
+	qp->target = t;
+	qp->xt = t->xt;
+	qp->qpn = t->qpn;
+	qp->worker = t->worker;
+}
+
+void xd_target_leave(struct xd_qp *qp)
+{
+	struct xd_device *dev = qp->obj.client->dev;
+	struct xd_target *t = qp->target;
+
+	xd_workers_pause(dev->workers);
+	*qp->pprev_handle = qp->next_handle;
+	if (qp->next_handle)
+		qp->next_handle->pprev_handle = qp->pprev_handle;
+	if (t->handles)
+		xt_qp_set_flow(t->xt, xd_client_flow(t->handles->obj.client, t->worker));
+	else
+		xt_qp_remove(t->xt);
+	xd_workers_resume(dev->workers);
+	if (!t->handles) {
+		xd_qp_retire(qp);
+		xd_qp_log_failure(qp);
+	}
+	qp->xt = NULL;
+	qp->target = NULL;
+	if (t->handles)
+		return;
+	xt_qp_free(t->xt);
+	xd_xdp_qp_del(dev->xdp, t->qpn);
+	free(t);
+}
