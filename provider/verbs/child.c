@@ -117,9 +117,9 @@ static struct xp_context *open_child(const struct xp_context *ctx)
 	struct xp_token_file t;
 
 	if (xp_token_file_read(ctx->token_fd, &t))
-		ibctx = xp_open_with_token(ibdev, t.token);
+		ibctx = ctx->open(ibdev, t.token);
 	if (!ibctx)
-		ibctx = xp_open_device(ibdev);
+		ibctx = ctx->open(ibdev, NULL);
 	return ibctx ? xp_ctx(ibctx) : NULL;
 }
 

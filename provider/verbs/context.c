@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Contexts: allocation, the operations that inline verbs call, open and close. */
+/* Contexts: the operations that inline verbs call, open and close. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
-#include "provider/base/libibverbs.h"
 #include "provider/verbs/ah.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/context.h"
+#include "provider/verbs/context_alloc.h"
 #include "provider/verbs/cq.h"
+#include "provider/verbs/cq_arm.h"
 #include "provider/verbs/device.h"
 #include "provider/verbs/dm.h"
 #include "provider/verbs/event_socket.h"
@@ -28,89 +29,6 @@
 
 #define OPEN_TIMEOUT_MS 5000
 #define CONNECT_TIMEOUT_MS 1000
-
-/* ---- allocation ---------------------------------------------------------------- */
-
-/* Space for struct verbs_context, whose size depends on the installed libibverbs */
-#define VERBS_CONTEXT_MAX 4096
-
-ptrdiff_t xp_context_distance;
-
-/*
- * Lets libibverbs allocate the context, with operations that refuse the verbs that this library
- * lacks. The block starts with `front` bytes for struct xp_context.
- * Where struct ibv_context starts depends on the release; it is found by its device and size
- * fields.
- */
-static void *alloc_by_libibverbs(struct ibv_device *ibdev, size_t front, struct ibv_context **ibctx)
-{
-	void *(*init)(struct ibv_device *, int, size_t, struct verbs_context *,
-		      uint32_t) = xp_libibverbs_symbol("_verbs_init_and_alloc_context", NULL);
-	struct ibv_context *c;
-	uint8_t *block;
-	size_t off, sz;
-
-	if (!init)
-		return NULL;
-	block = init(ibdev, -1, front + VERBS_CONTEXT_MAX, (struct verbs_context *)front, 0);
-	if (!block)
-		return NULL;
-	for (off = front + sizeof(sz); off + sizeof(*c) <= front + VERBS_CONTEXT_MAX;
-	     off += sizeof(void *)) {
-		c = (struct ibv_context *)(block + off);
-		memcpy(&sz, block + off - sizeof(sz), sizeof(sz));
-		if (c->device == ibdev && c->abi_compat == __VERBS_ABI_IS_EXTENDED &&
-		    sz == off - front + sizeof(*c)) {
-			*ibctx = c;
-			return block;
-		}
-	}
-	free(block);
-	return NULL;
-}
-
-/* For releases without that function. Operations that this library lacks stay NULL. */
-static void *alloc_without_libibverbs(struct ibv_device *ibdev, size_t front,
-				      struct ibv_context **ibctx)
-{
-	uint8_t *block = calloc(1, front + sizeof(struct verbs_context));
-	struct verbs_context *v;
-
-	if (!block)
-		return NULL;
-	v = (struct verbs_context *)(block + front);
-	v->sz = sizeof(*v);
-	v->context.device = ibdev;
-	v->context.cmd_fd = -1;
-	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-	pthread_mutex_init(&v->context.mutex, NULL);
-	*ibctx = &v->context;
-	return block;
-}
-
-static struct xp_context *alloc_context(struct xp_device *dev)
-{
-	size_t front = (sizeof(struct xp_context) + 63) & ~(size_t)63;
-	struct ibv_context *ibctx;
-	struct xp_context *ctx;
-	void *block;
-
-	block = alloc_by_libibverbs(&dev->ibdev, front, &ibctx);
-	if (!block)
-		block = alloc_without_libibverbs(&dev->ibdev, front, &ibctx);
-	if (!block)
-		return NULL;
-	ctx = block;
-	ctx->block = block;
-	ctx->ibctx = ibctx;
-	ctx->dev = dev;
-	ctx->conn.fd = -1;
-	ctx->uffd_device = -1;
-	ctx->token_fd = -1;
-	pthread_mutex_init(&ctx->conn_lock, NULL);
-	xp_context_distance = (char *)ibctx - (char *)ctx;
-	return ctx;
-}
 
 /* Sets the operations that inline verbs call. An older struct verbs_context lacks some of them. */
 static void set_ops(struct ibv_context *ibctx)
@@ -153,28 +71,6 @@ static void set_ops(struct ibv_context *ibctx)
 	ibctx->ops.bind_mw = xp_bind_mw;
 	ibctx->ops._compat_query_device = xp_query_device;
 	ibctx->ops._compat_query_port = xp_query_port_compat;
-}
-
-/* Also frees a context of which opening failed half way. */
-static void free_context(struct xp_context *ctx)
-{
-	struct verbs_context *v = verbs_get_ctx(ctx->ibctx);
-	unsigned int i;
-
-	xp_conn_close(&ctx->conn);
-	xp_event_socket_free(ctx->async);
-	xp_shm_unmap_all(&ctx->shm);
-	for (i = 0; ctx->wake && i < ctx->workers; i++)
-		close(ctx->wake[i]);
-	free(ctx->wake);
-	if (ctx->uffd_device >= 0)
-		close(ctx->uffd_device);
-	if (ctx->token_fd >= 0)
-		close(ctx->token_fd);
-	pthread_mutex_destroy(&ctx->conn_lock);
-	pthread_mutex_destroy(&ctx->ibctx->mutex);
-	free(v->priv);
-	free(ctx->block);
 }
 
 /* ---- open ---------------------------------------------------------------------- */
@@ -280,7 +176,7 @@ static int connect_context(struct xp_context *ctx, const uint8_t *token)
 
 struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *token)
 {
-	struct xp_context *ctx = alloc_context((struct xp_device *)ibdev);
+	struct xp_context *ctx = xp_context_alloc((struct xp_device *)ibdev);
 	int err;
 
 	if (!ctx)
@@ -288,7 +184,7 @@ struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *
 	err = connect_context(ctx, token);
 	if (err) {
 		xp_debug_refused(ctx->dev->path, &ctx->conn, err);
-		free_context(ctx);
+		xp_context_free(ctx);
 		/* The daemon has exited since the list was made: the device is gone. */
 		return xp_null(err == -ECONNREFUSED || err == -ENOENT ? -ENODEV : err);
 	}
@@ -296,6 +192,7 @@ struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *
 	ctx->ibctx->cmd_fd = ctx->token_fd;
 	ctx->ibctx->num_comp_vectors = (int)ctx->workers;
 	set_ops(ctx->ibctx);
+	ctx->open = xp_open_with_token;
 	xp_fork_watch(ctx);
 	return ctx->ibctx;
 }
@@ -335,7 +232,7 @@ int xp_close_device(struct ibv_context *ibctx)
 	for (; ctx; ctx = child) {
 		child = ctx->child;
 		xp_fork_unwatch(ctx);
-		free_context(ctx);
+		xp_context_free(ctx);
 	}
 	return 0;
 }

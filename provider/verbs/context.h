@@ -47,6 +47,7 @@ struct xp_context {
 	struct xr_query_device_rep attr;
 
 	/* child.c */
+	struct ibv_context *(*open)(struct ibv_device *ibdev, const uint8_t *token);
 	struct xp_context *next;	   /* list of all contexts */
 	struct xp_context *child, *parent; /* in a child process: its context, and vice versa */
 	ino_t async_inode;		   /* in a child process: inode of the parent's socket */

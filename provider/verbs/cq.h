@@ -70,25 +70,6 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
 struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
 			   struct ibv_pd *parent, uint32_t flags);
 
-/* Adds a QP to those that complete here. Returns 0 or -ENOMEM. */
-int xp_cq_attach(struct xp_cq *cq, struct xp_qp *qp);
-
-/* Removes the QP and drops its completions. */
-void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp);
-
-/* Drops the completions of a QP. */
-void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
-
-/* Returns true if receives of the QP have completed here and were not polled. */
-bool xp_cq_holds_recv(struct xp_cq *cq, uint32_t qpn);
-
-/*
- * Like xp_cq_attach() and xp_cq_detach(), for an XRC SRQ. Its completions name target QPs, which
- * other programs may own.
- */
-void xp_cq_attach_srq(struct xp_cq *cq, struct xp_srq *srq);
-void xp_cq_detach_srq(struct xp_cq *cq, struct xp_srq *srq);
-
 /*
  * Polls one completion. Returns 0, ENOENT or EIO.
  * @yield: yield the processor if the CQ is empty, as xp_poll_cq() does.

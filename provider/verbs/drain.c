@@ -11,6 +11,7 @@
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/cq.h"
+#include "provider/verbs/cq_members.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/request.h"
 

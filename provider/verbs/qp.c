@@ -9,6 +9,7 @@
 #include "provider/base/fail.h"
 #include "provider/verbs/ah.h"
 #include "provider/verbs/cq.h"
+#include "provider/verbs/cq_members.h"
 #include "provider/verbs/event_socket.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/qp.h"

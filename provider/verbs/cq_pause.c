@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Naps and yields of programs that poll an empty CQ. */
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "provider/base/cancel.h"
+#include "provider/base/clock.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/cq_members.h"
+#include "provider/verbs/cq_pause.h"
+
+#define FEW_CPUS 4
+#define SPINS 256
+/*
+ * Yields as short as this let no other thread work for long, so naps are not considered in the next
+ * empty polls. Reading the clock twice takes a fifth of the time of such a poll.
+ */
+#define SHORT_YIELD_NS 5000u
+#define UNTIMED_POLLS 7
+#define NAP_QPS 32 /* whose outstanding send WRs are counted, so that a poll takes no longer */
+
+bool xp_few_cpus(void)
+{
+	static int few = -1;
+	int result = __atomic_load_n(&few, __ATOMIC_RELAXED);
+	cpu_set_t set;
+
+	if (result < 0) {
+		CPU_ZERO(&set);
+		result = !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) <= FEW_CPUS;
+		__atomic_store_n(&few, result, __ATOMIC_RELAXED);
+	}
+	return result;
+}
+
+/* Returns the number of outstanding send WRs of QPs that complete here. Needs cq->lock. */
+static uint32_t sends_outstanding(struct xp_cq *cq)
+{
+	uint32_t i, n = 0, qps = 0;
+	struct xp_qp *qp;
+
+	for (i = 0; cq->qps && i <= cq->qp_mask && qps < NAP_QPS; i++) {
+		for (qp = cq->qps[i]; qp; qp = *xp_cq_chain(qp, cq)) {
+			if (qp->ibqp.send_cq == &cq->ibcq)
+				n += xp_ring_outstanding(&qp->sq);
+			qps++;
+		}
+	}
+	return n;
+}
+
+struct xp_pause xp_pause_due(struct xp_cq *cq)
+{
+	unsigned int untimed = __atomic_load_n(&cq->untimed, __ATOMIC_RELAXED);
+	struct xp_pause p = { 0 };
+	uint64_t last;
+
+	if (cq->flushing || !xp_few_cpus())
+		return p;
+	if (untimed) {
+		__atomic_store_n(&cq->untimed, untimed - 1, __ATOMIC_RELAXED);
+		return p;
+	}
+	p.now = xp_clock();
+	last = __atomic_load_n(&cq->polled, __ATOMIC_RELAXED);
+	if (xp_nap_possible(&cq->nap, p.now, last) &&
+	    xp_nap_due(&cq->nap, p.now, sends_outstanding(cq)))
+		p.nap = XP_NAP_NS;
+	else
+		p.nap = xp_recv_nap_due(&cq->recv_nap, p.now, last);
+	return p;
+}
+
+static void sleep_for_nap(uint32_t ns)
+{
+	struct timespec ts = { .tv_nsec = ns };
+	int cancel = xp_cancel_off(), saved = errno;
+
+	nanosleep(&ts, NULL); /* a signal ends it early */
+	errno = saved;
+	xp_cancel_restore(cancel);
+}
+
+void xp_pause(struct xp_cq *cq, const struct xp_pause *p)
+{
+	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
+	uint64_t end;
+
+	xp_set_idle_polls(cq, idle);
+	if (p->nap)
+		sleep_for_nap(p->nap);
+	else if (idle > SPINS || xp_few_cpus())
+		sched_yield();
+	if (!p->now)
+		return;
+	end = xp_clock();
+	__atomic_store_n(&cq->polled, end, __ATOMIC_RELAXED);
+	if (end - p->now < SHORT_YIELD_NS)
+		__atomic_store_n(&cq->untimed, UNTIMED_POLLS, __ATOMIC_RELAXED);
+}

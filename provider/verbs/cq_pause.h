@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Empty polls: a program that spins lets the daemon or a local peer have the processor, by a yield
+ * or, if nap.h finds that this costs no latency, by a nap.
+ */
+#ifndef XP_CQ_PAUSE_H
+#define XP_CQ_PAUSE_H
+
+#include "provider/verbs/cq.h"
+
+/* What a program does after an empty poll */
+struct xp_pause {
+	uint64_t now; /* end of the poll; 0: it is not timed */
+	uint32_t nap; /* time to sleep in ns, or 0 */
+};
+
+/* Returns true if the process may use few processors. The first call decides. */
+bool xp_few_cpus(void);
+/* Returns what to do after an empty poll. Needs cq->lock. */
+struct xp_pause xp_pause_due(struct xp_cq *cq);
+/*
+ * Does it, without cq->lock. Without a nap the program yields: if the process may use few
+ * processors, after each empty poll; otherwise after many in a row.
+ */
+void xp_pause(struct xp_cq *cq, const struct xp_pause *p);
+
+/* Sets the number of empty polls in a row. */
+static inline void xp_set_idle_polls(struct xp_cq *cq, unsigned int polls)
+{
+	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
+}
+
+#endif /* XP_CQ_PAUSE_H */
