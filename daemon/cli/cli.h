@@ -3,7 +3,8 @@
  * The `xroce` command: runs programs with xroce devices, and shows the state of daemons. It talks
  * to daemons only through their control sockets.
  *
- *   main.c     commands, options, help
+ *   main.c     the table of commands
+ *   options.c  options, help, error messages
  *   client.c   requests to a daemon
  *   print.c    prints JSON as lines and tables
  *   filter.c   filters and order of rows
@@ -39,6 +40,8 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit status */
 
 struct cli_command;
 struct cli {
+	const struct cli_command *commands; /* all of them */
+	size_t ncommands;
 	const struct cli_command *command;
 	const char *runtime_dir;
 	bool json;
@@ -57,7 +60,10 @@ struct cli_command {
 	const char *details;				    /* for --help, or NULL */
 	int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the command's name */
 	uint32_t what;					    /* of cli_show(): enum xr_show_what */
+	bool json;					    /* prints JSON with --json */
 };
+
+/* ---- options.c ---- */
 
 /* Print "xroce: ..." to stderr and return CLI_FAILED or CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
@@ -69,6 +75,8 @@ __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const
  * errors).
  */
 int cli_options(struct cli *cli, int argc, char **argv);
+void cli_help(const struct cli *cli);
+void cli_command_help(const struct cli_command *c);
 
 /* client.c */
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Commands, options, help: docs/man/xroce.1. */
+/* The commands: docs/man/xroce.1. */
 #include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +23,9 @@ static const struct cli_command commands[] = {
 		"  -d, --device DEV   show only this xroce device; may be repeated\n",
 		cli_run,
 		0,
+		false,
 	},
-	{ "list", "", "devices and their interfaces", NULL, cli_list, 0 },
+	{ "list", "", "devices and their interfaces", NULL, cli_list, 0, true },
 	{
 		"status",
 		"[DEV]",
@@ -34,6 +33,7 @@ static const struct cli_command commands[] = {
 		NULL,
 		cli_show,
 		XR_SHOW_STATUS,
+		true,
 	},
 	{
 		"counters",
@@ -42,6 +42,7 @@ static const struct cli_command commands[] = {
 		"  -a, --all          include counters that are 0\n",
 		cli_show,
 		XR_SHOW_COUNTERS,
+		true,
 	},
 	{
 		"top",
@@ -51,6 +52,7 @@ static const struct cli_command commands[] = {
 		"number from 1 to 6 choose the column to sort by, r reverses the order.\n",
 		cli_top,
 		0,
+		false,
 	},
 	{
 		"monitor",
@@ -67,20 +69,21 @@ static const struct cli_command commands[] = {
 		"Example: xroce monitor event qp_error,nak\n",
 		cli_monitor,
 		0,
+		true,
 	},
-	{ "metrics", "[DEV]", "counters and gauges in the OpenMetrics format", NULL, cli_metrics,
-	  0 },
-	{ "qp", ROWS_ARGS, "queue pairs", STATE_OPTION ROW_OPTIONS, cli_show, XR_SHOW_QPS },
+	{ "metrics", "[DEV]", "counters and gauges in the OpenMetrics format", NULL, cli_metrics, 0,
+	  false },
+	{ "qp", ROWS_ARGS, "queue pairs", STATE_OPTION ROW_OPTIONS, cli_show, XR_SHOW_QPS, true },
 	{ "mr", ROWS_ARGS, "memory regions and their keys", STATE_OPTION ROW_OPTIONS, cli_show,
-	  XR_SHOW_MRS },
-	{ "cq", ROWS_ARGS, "completion queues", ROW_OPTIONS, cli_show, XR_SHOW_CQS },
-	{ "srq", ROWS_ARGS, "shared receive queues", ROW_OPTIONS, cli_show, XR_SHOW_SRQS },
-	{ "ah", ROWS_ARGS, "address handles", ROW_OPTIONS, cli_show, XR_SHOW_AHS },
+	  XR_SHOW_MRS, true },
+	{ "cq", ROWS_ARGS, "completion queues", ROW_OPTIONS, cli_show, XR_SHOW_CQS, true },
+	{ "srq", ROWS_ARGS, "shared receive queues", ROW_OPTIONS, cli_show, XR_SHOW_SRQS, true },
+	{ "ah", ROWS_ARGS, "address handles", ROW_OPTIONS, cli_show, XR_SHOW_AHS, true },
 	{ "mcast", ROWS_ARGS, "multicast groups and their queue pairs", ROW_OPTIONS, cli_show,
-	  XR_SHOW_GROUPS },
-	{ "mw", ROWS_ARGS, "memory windows", ROW_OPTIONS, cli_show, XR_SHOW_MWS },
-	{ "dm", ROWS_ARGS, "device memory", ROW_OPTIONS, cli_show, XR_SHOW_DMS },
-	{ "xrcd", ROWS_ARGS, "XRC domains", ROW_OPTIONS, cli_show, XR_SHOW_XRCDS },
+	  XR_SHOW_GROUPS, true },
+	{ "mw", ROWS_ARGS, "memory windows", ROW_OPTIONS, cli_show, XR_SHOW_MWS, true },
+	{ "dm", ROWS_ARGS, "device memory", ROW_OPTIONS, cli_show, XR_SHOW_DMS, true },
+	{ "xrcd", ROWS_ARGS, "XRC domains", ROW_OPTIONS, cli_show, XR_SHOW_XRCDS, true },
 	{
 		"cm",
 		ROWS_ARGS,
@@ -88,10 +91,12 @@ static const struct cli_command commands[] = {
 		STATE_OPTION "  -l, --listen           the same as --state listen\n" ROW_OPTIONS,
 		cli_show,
 		XR_SHOW_CM_IDS,
+		true,
 	},
 	{ "client", ROWS_ARGS, "clients: devices opened by programs", ROW_OPTIONS, cli_show,
-	  XR_SHOW_CLIENTS },
-	{ "limits", "[DEV]", "limits, and what each user has", NULL, cli_show, XR_SHOW_LIMITS },
+	  XR_SHOW_CLIENTS, true },
+	{ "limits", "[DEV]", "limits, and what each user has", NULL, cli_show, XR_SHOW_LIMITS,
+	  true },
 	{
 		"fault",
 		"DEV [WHAT... | rules RULES | load FILE | off]",
@@ -114,6 +119,7 @@ static const struct cli_command commands[] = {
 		"Example: xroce fault DEV rules 'drop tx qp 0x11 opcode WRITE_LAST times 3'\n",
 		cli_fault,
 		0,
+		true,
 	},
 	{
 		"capture",
@@ -134,6 +140,7 @@ static const struct cli_command commands[] = {
 		"                     one or more values, with commas\n",
 		cli_capture,
 		0,
+		false,
 	},
 	{
 		"cdi",
@@ -143,147 +150,11 @@ static const struct cli_command commands[] = {
 		"             podman run --device xroce/rdma=all ...\n",
 		cli_cdi,
 		0,
+		false,
 	},
 };
 
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-int cli_error(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("xroce: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return CLI_FAILED;
-}
-
-int cli_usage(const struct cli *cli, const char *fmt, ...)
-{
-	const struct cli_command *c = cli->command;
-	va_list ap;
-
-	fputs("xroce: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	if (c)
-		fprintf(stderr, "\nusage: xroce %s%s%s\n", c->name, *c->args ? " " : "", c->args);
-	else
-		fputs("\nsee xroce --help\n", stderr);
-	return CLI_USAGE;
-}
-
-/* c: NULL: all commands */
-static void help_options(const struct cli_command *c)
-{
-	puts("\nOptions:");
-	if (!c || c->run == cli_show || c->run == cli_list || c->run == cli_fault ||
-	    c->run == cli_monitor)
-		puts("  -j, --json             print JSON\n"
-		     "  -p, --pretty           with -j: print line breaks");
-	puts("  -r, --runtime-dir DIR  directory of the daemons' sockets (default: " XR_RUNTIME_DIR
-	     ")");
-	puts("  -h, --help             print help; after a command, for that command");
-	if (!c)
-		puts("  -V, --version          print the version");
-}
-
-static void help(void)
-{
-	size_t i;
-
-	printf("usage: xroce [OPTION]... COMMAND [ARG]...\n"
-	       "       xroce COMMAND help\n\n");
-	for (i = 0; i < NCOMMANDS; i++)
-		printf("  %-9s %-33s %s\n", commands[i].name, commands[i].args,
-		       commands[i].summary);
-	help_options(NULL);
-}
-
-static void command_help(const struct cli_command *c)
-{
-	printf("usage: xroce %s%s%s\n\n%s\n", c->name, *c->args ? " " : "", c->args, c->summary);
-	if (c->details)
-		fputs(c->details, stdout);
-	help_options(c);
-}
-
-/*
- * Returns the option at or after index `at`. getopt_long() moves arguments behind an option only
- * when it reaches the next option, so arguments may precede the option that it has just parsed.
- */
-static const char *option_from(char **argv, int at)
-{
-	while (argv[at][0] != '-' || !argv[at][1])
-		at++;
-	return argv[at];
-}
-
-int cli_options(struct cli *cli, int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "pretty", no_argument, NULL, 'p' },
-		{ "all", no_argument, NULL, 'a' },
-		{ "detail", no_argument, NULL, 'd' },
-		{ "listen", no_argument, NULL, 'l' },
-		{ "state", required_argument, NULL, 's' },
-		{ "runtime-dir", required_argument, NULL, 'r' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ 0 },
-	};
-	int c, at;
-
-	optind = 0; /* reinitializes getopt_long(): the last call may have had other options */
-	opterr = 0;
-	for (;;) {
-		at = optind ? optind : 1;
-		/* Before the command is known, stop at the first argument. */
-		c = getopt_long(argc, argv, cli->command ? ":jpadlr:s:hV" : "+:jpr:hV", options,
-				NULL);
-		switch (c) {
-		case -1:
-			return optind;
-		case 'j':
-			cli->json = true;
-			break;
-		case 'p':
-			cli->pretty = true;
-			break;
-		case 'd':
-			cli->detail = true;
-			break;
-		case 'a':
-			cli->all = true;
-			break;
-		case 'l':
-			cli->state = "listen";
-			break;
-		case 's':
-			cli->state = optarg;
-			break;
-		case 'r':
-			cli->runtime_dir = optarg;
-			break;
-		case 'h':
-			cli->command ? command_help(cli->command) : help();
-			return -(CLI_OK + 1);
-		case 'V':
-			puts("xroce " XR_VERSION);
-			return -(CLI_OK + 1);
-		case ':':
-			return -(
-				cli_usage(cli, "option '%s' needs a value", option_from(argv, at)) +
-				1);
-		default:
-			return -(cli_usage(cli, "unknown option '%s'", option_from(argv, at)) + 1);
-		}
-	}
-}
 
 /*
  * Returns the command of that name, else the first one that the name abbreviates, as ip(8) does;
@@ -314,7 +185,10 @@ static int run_help(struct cli *cli, int argc, char **argv)
 	c = argc == 2 ? find_command(cli, argv[1]) : NULL;
 	if (argc == 2 && !c)
 		return CLI_USAGE;
-	c ? command_help(c) : help();
+	if (c)
+		cli_command_help(c);
+	else
+		cli_help(cli);
 	return CLI_OK;
 }
 
@@ -325,7 +199,7 @@ static int xroce(struct cli *cli, int argc, char **argv)
 	if (first < 0)
 		return -first - 1;
 	if (first == argc) {
-		help();
+		cli_help(cli);
 		return CLI_USAGE;
 	}
 	if (!strcmp(argv[first], "help"))
@@ -334,7 +208,7 @@ static int xroce(struct cli *cli, int argc, char **argv)
 	if (!cli->command)
 		return CLI_USAGE;
 	if (argc - first == 2 && !strcmp(argv[first + 1], "help") && cli->command->run != cli_run) {
-		command_help(cli->command);
+		cli_command_help(cli->command);
 		return CLI_OK;
 	}
 	cli_print_init();
@@ -344,7 +218,11 @@ static int xroce(struct cli *cli, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *dir = secure_getenv(CLI_RUNTIME_DIR_ENV);
-	struct cli cli = { .runtime_dir = dir && *dir ? dir : XR_RUNTIME_DIR };
+	struct cli cli = {
+		.commands = commands,
+		.ncommands = NCOMMANDS,
+		.runtime_dir = dir && *dir ? dir : XR_RUNTIME_DIR,
+	};
 	int status;
 
 	if (!strcmp(program_invocation_short_name, "rdma"))

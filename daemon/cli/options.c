@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Options, help and error messages. */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cli.h"
+
+int cli_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("xroce: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return CLI_FAILED;
+}
+
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+{
+	const struct cli_command *c = cli->command;
+	va_list ap;
+
+	fputs("xroce: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	if (c)
+		fprintf(stderr, "\nusage: xroce %s%s%s\n", c->name, *c->args ? " " : "", c->args);
+	else
+		fputs("\nsee xroce --help\n", stderr);
+	return CLI_USAGE;
+}
+
+/* c: NULL: all commands */
+static void help_options(const struct cli_command *c)
+{
+	puts("\nOptions:");
+	if (!c || c->json)
+		puts("  -j, --json             print JSON\n"
+		     "  -p, --pretty           with -j: print line breaks");
+	puts("  -r, --runtime-dir DIR  directory of the daemons' sockets (default: " XR_RUNTIME_DIR
+	     ")");
+	puts("  -h, --help             print help; after a command, for that command");
+	if (!c)
+		puts("  -V, --version          print the version");
+}
+
+void cli_help(const struct cli *cli)
+{
+	const struct cli_command *c = cli->commands;
+	size_t i;
+
+	printf("usage: xroce [OPTION]... COMMAND [ARG]...\n"
+	       "       xroce COMMAND help\n\n");
+	for (i = 0; i < cli->ncommands; i++)
+		printf("  %-9s %-33s %s\n", c[i].name, c[i].args, c[i].summary);
+	help_options(NULL);
+}
+
+void cli_command_help(const struct cli_command *c)
+{
+	printf("usage: xroce %s%s%s\n\n%s\n", c->name, *c->args ? " " : "", c->args, c->summary);
+	if (c->details)
+		fputs(c->details, stdout);
+	help_options(c);
+}
+
+/*
+ * Returns the option at or after index `at`. getopt_long() moves arguments behind an option only
+ * when it reaches the next option, so arguments may precede the option that it has just parsed.
+ */
+static const char *option_from(char **argv, int at)
+{
+	while (argv[at][0] != '-' || !argv[at][1])
+		at++;
+	return argv[at];
+}
+
+static const struct option options[] = {
+	{ "json", no_argument, NULL, 'j' },
+	{ "pretty", no_argument, NULL, 'p' },
+	{ "all", no_argument, NULL, 'a' },
+	{ "detail", no_argument, NULL, 'd' },
+	{ "listen", no_argument, NULL, 'l' },
+	{ "state", required_argument, NULL, 's' },
+	{ "runtime-dir", required_argument, NULL, 'r' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ 0 },
+};
+
+/* Stores an option. Returns false if it is none that has a field of struct cli. */
+static bool store(struct cli *cli, int option)
+{
+	switch (option) {
+	case 'j':
+		cli->json = true;
+		return true;
+	case 'p':
+		cli->pretty = true;
+		return true;
+	case 'd':
+		cli->detail = true;
+		return true;
+	case 'a':
+		cli->all = true;
+		return true;
+	case 'l':
+		cli->state = "listen";
+		return true;
+	case 's':
+		cli->state = optarg;
+		return true;
+	case 'r':
+		cli->runtime_dir = optarg;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Processes any other option, at or after argv[at], which finishes the command. Returns the exit
+ * status.
+ */
+static int finish(const struct cli *cli, int option, char **argv, int at)
+{
+	switch (option) {
+	case 'h':
+		if (cli->command)
+			cli_command_help(cli->command);
+		else
+			cli_help(cli);
+		return CLI_OK;
+	case 'V':
+		puts("xroce " XR_VERSION);
+		return CLI_OK;
+	case ':':
+		return cli_usage(cli, "option '%s' needs a value", option_from(argv, at));
+	default:
+		return cli_usage(cli, "unknown option '%s'", option_from(argv, at));
+	}
+}
+
+int cli_options(struct cli *cli, int argc, char **argv)
+{
+	/* Before the command is known, stop at the first argument. */
+	const char *known = cli->command ? ":jpadlr:s:hV" : "+:jpr:hV";
+	int option, at;
+
+	optind = 0; /* reinitializes getopt_long(): the last call may have had other options */
+	opterr = 0;
+	do {
+		at = optind ? optind : 1;
+		option = getopt_long(argc, argv, known, options, NULL);
+		if (option == -1)
+			return optind;
+	} while (store(cli, option));
+	return -(finish(cli, option, argv, at) + 1);
+}
