@@ -11,7 +11,8 @@ datapath_SRCS := $(addprefix daemon/datapath/, \
 	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c $(fault_text_SRCS) frame.c gso.c gso_send.c gso_split.c \
 	inbox.c pins.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
-	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
+	file.c mapping.c mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c on_demand.c private.c proc.c \
+	proc_maps.c region.c sigbus.c)
 gsi_SRCS := $(addprefix daemon/gsi/,gsi.c pma.c send.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The memory that the daemon shares with one mover: for each worker a ring of accesses with their
- * results, and staging, which holds the bytes. The daemon's side (mover.c) relies on nothing that
- * the mover writes but results of accesses, and on these only for bytes of this client.
+ * results, and staging, which holds the bytes. The daemon's side (mover_io.c) relies on nothing
+ * that the mover writes but results of accesses, and on these only for bytes of this client.
  */
 #ifndef XD_MOVER_AREA_H
 #define XD_MOVER_AREA_H

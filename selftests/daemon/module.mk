@@ -21,7 +21,7 @@ steer_test_SRCS := daemon/helper/steer.c daemon/base/log.c daemon/base/loop.c
 steer_test_LIBS := -Wl$(comma)--wrap=ioctl
 mover_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges.c process.c seccomp.c \
 	spawner.c) \
-	$(addprefix daemon/memory/,mover.c mover_process.c proc.c proc_maps.c)
+	$(addprefix daemon/memory/,mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c proc.c proc_maps.c)
 mover_test_LIBS := -lcap
 helper_test_SRCS := $(helper_SRCS) $(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c \
 	name_lock.c peer.c privileges.c process.c seccomp.c)
