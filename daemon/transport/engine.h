@@ -26,7 +26,8 @@
  *   key_wr.c      work requests and packets that change keys
  *   copy.c        payload from and to memory, with its keys checked
  *   memory.c      regions and their segments
- *   step.c        accesses to memory that may wait
+ *   step.c        accesses to memory that may wait, and their staging memory
+ *   step_read.c, step_write.c  reads and reading ahead; writes and atomics
  *   park.c        QPs that wait for memory
  *   park_pool.c   blocks for packets of these QPs
  *   packet.c      packets to be sent

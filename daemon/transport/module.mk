@@ -42,6 +42,8 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	sq.c \
 	srq.c \
 	step.c \
+	step_read.c \
+	step_write.c \
 	timer.c \
 	unreliable.c \
 	wr_kind.c \

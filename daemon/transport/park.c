@@ -9,14 +9,13 @@
 #include "responder.h"
 #include "rq.h"
 #include "sq.h"
+#include "step_io.h"
 #include "unreliable.h"
 #include "wr_kind.h"
 
 /* In one round */
 #define RESUMED 64   /* QPs */
 #define REPLAYED 512 /* packets of all QPs */
-
-#define IO_OF(l) ((struct xt_mem_io *)((char *)(l)-offsetof(struct xt_mem_io, link)))
 
 /* A packet of a connected QP */
 struct parked_rx {
@@ -76,7 +75,7 @@ static void free_posted(struct xt_qp *qp, enum xt_park_side side)
 	struct xt_park *p = &qp->park;
 
 	while (!xt_list_empty(&p->posted[side]))
-		xt_io_free(IO_OF(p->posted[side].next));
+		xt_io_free(XT_IO_OF(p->posted[side].next));
 	if (side != XT_PARK_RESPONDER)
 		return;
 	p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
@@ -131,7 +130,7 @@ static bool may_have_changed(const struct xt_step *s)
 	bool found = s->atomic_done;
 
 	for (l = s->io.next; l != &s->io; l = l->next)
-		found |= IO_OF(l)->op == XT_MEM_CMP_SWAP || IO_OF(l)->op == XT_MEM_FETCH_ADD;
+		found |= XT_IO_OF(l)->op == XT_MEM_CMP_SWAP || XT_IO_OF(l)->op == XT_MEM_FETCH_ADD;
 	return found;
 }
 
@@ -354,18 +353,18 @@ static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned 
 
 struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side)
 {
-	return xt_posted(p, side) ? IO_OF(p->posted[side].prev) : NULL;
+	return xt_posted(p, side) ? XT_IO_OF(p->posted[side].prev) : NULL;
 }
 
 uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side)
 {
-	return IO_OF(p->posted[side].next)->psn;
+	return XT_IO_OF(p->posted[side].next)->psn;
 }
 
 uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn)
 {
 	const struct xt_list *posted = &qp->park.posted[XT_PARK_RESPONDER];
-	const struct xt_mem_io *io = IO_OF(posted->next);
+	const struct xt_mem_io *io = XT_IO_OF(posted->next);
 
 	*msn = xt_list_empty(posted) ? qp->resp.msn : io->msn;
 	return xt_list_empty(posted) ? qp->resp.epsn : io->psn;
@@ -393,7 +392,7 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 	struct xt_mem_io *io, ended;
 
 	while (!xt_list_empty(&p->posted[side])) {
-		io = IO_OF(p->posted[side].next);
+		io = XT_IO_OF(p->posted[side].next);
 		if (!io->done)
 			return;
 		ended = *io;
