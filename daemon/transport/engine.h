@@ -10,12 +10,14 @@
  *   qp.c          QP creation, errors
  *   modify.c      QP states and attributes
  *   wr_kind.c     kinds of send work requests
- *   sq.c send work requests: copied from the ring, checked, completed
+ *   sq.c          send work requests: copied from the ring, checked, completed
  *   requester.c   requests to packets
  *   resend.c      timeouts, retries, packets that are sent again
  *   completer.c   responses of the peer
  *   rtt.c         round-trip times
- *   responder.c   requests of the peer
+ *   responder.c   packets of requests of the peer, in order
+ *   execute.c     execution of requests, from packets or over loopback
+ *   rd.c          READs and atomics of the peer that it may repeat
  *   responses.c   responses to the peer and their repetition
  *   unreliable.c  UC and UD, requester and responder
  *   rq.c, srq.c   receive work requests

@@ -11,10 +11,10 @@
 #include "pace.h"
 #include "packet.h"
 #include "qp.h"
+#include "rd.h"
 #include "requester.h"
 #include "resend.h"
 #include "responder.h"
-#include "responses.h"
 #include "sq.h"
 
 /* ---- reasons ------------------------------------------------------------------------------- */

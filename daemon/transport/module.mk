@@ -10,6 +10,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	cq_event.c \
 	crc.c \
 	engine.c \
+	execute.c \
 	flow.c \
 	gaps.c \
 	group.c \
@@ -31,6 +32,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	park_pool.c \
 	permute.c \
 	qp.c \
+	rd.c \
 	requester.c \
 	resend.c \
 	responder.c \

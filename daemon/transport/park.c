@@ -384,6 +384,13 @@ static bool written(struct xt_qp *qp, enum xt_park_side side)
 	return posted == xt_posted(&qp->park, side);
 }
 
+static void refused(struct xt_qp *qp, const struct xt_mem_io *ended)
+{
+	xt_resp_write_failed(qp, ended);
+	if (qp->path.loopback)
+		xt_loopback_write_failed(qp);
+}
+
 /* The first error counts; writes that finished before an earlier one wait for it. */
 static void reap(struct xt_qp *qp, enum xt_park_side side)
 {
@@ -405,7 +412,7 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 			continue;
 		free_posted(qp, side);
 		if (side == XT_PARK_RESPONDER)
-			xt_resp_write_failed(qp, &ended);
+			refused(qp, &ended);
 		else
 			xt_sq_fail(qp, place);
 		return;

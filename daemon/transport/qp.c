@@ -11,7 +11,7 @@
 #include "list.h"
 #include "loopback.h"
 #include "qp.h"
-#include "responses.h"
+#include "rd.h"
 #include "rq.h"
 #include "sq.h"
 #include "timer.h"

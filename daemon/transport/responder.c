@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The responder: checks and executes requests of the peer and completes receives (IBTA 9.7.4). */
-#include "copy.h"
+/* The responder: requests of the peer in the order of their PSNs (IBTA 9.7.4). */
 #include "engine.h"
-#include "key_wr.h"
-#include "loopback.h"
-#include "packet.h"
 #include "qp.h"
 #include "responder.h"
 #include "responses.h"
 #include "rq.h"
-#include "srq.h"
 #include "wr_kind.h"
 
 /* Packets without AckReq after which an ACK is sent anyway */
@@ -33,398 +28,6 @@ void xt_resp_established(struct xt_qp *qp)
 	qp->resp.comm_est = true;
 	xt_event(qp, IBV_EVENT_COMM_EST);
 }
-
-/* ---- checks --------------------------------------------------------------------------------- */
-
-static void fail(struct xt_qp *qp, uint32_t nak)
-{
-	XT_QP_COUNT(qp, access_naks_sent, nak == XR_NAK_REMOTE_ACCESS);
-	XT_QP_COUNT(qp, invalid_naks_sent, nak == XR_NAK_INVALID_REQUEST);
-	XT_QP_COUNT(qp, operational_naks_sent, nak == XR_NAK_REMOTE_OPERATIONAL);
-	XT_QP_COUNT(qp, rd_naks_sent, nak == XR_NAK_INVALID_RD_REQUEST);
-	xt_qp_note(qp, XT_CAUSE_REFUSED, nak, 0);
-	xt_qp_error(qp, true);
-}
-
-/* Refuses a request. No work request completes with an error, so an event reports it. */
-void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
-{
-	if (nak == XR_NAK_REMOTE_ACCESS)
-		xt_event(qp, IBV_EVENT_QP_ACCESS_ERR);
-	else if (nak == XR_NAK_REMOTE_OPERATIONAL)
-		xt_event(qp, IBV_EVENT_QP_FATAL);
-	else
-		xt_event(qp, IBV_EVENT_QP_REQ_ERR);
-	fail(qp, nak);
-}
-
-/* UC drops the message without a NAK (IBTA 9.9.3, class D). */
-static enum xt_outcome refuse(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
-{
-	/* a NAK acknowledges all earlier requests */
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
-		return XT_PARKED;
-	res->nak = nak;
-	if (!xt_unreliable(qp))
-		xt_resp_refuse(qp, nak);
-	return XT_REFUSED;
-}
-
-/* Refuses a request because of its receive, which completes with *error. */
-static enum xt_outcome refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
-				      const struct xt_wc_error *error)
-{
-	struct xr_cqe cqe = {
-		.status = error->status,
-		.vendor_err = error->verr,
-		.opcode = IBV_WC_RECV,
-	};
-
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
-		return XT_PARKED;
-	res->nak = nak;
-	xt_rq_complete(qp, &cqe, false);
-	fail(qp, nak);
-	return XT_REFUSED;
-}
-
-/* IBTA 9.7.4.1.2 and 9.7.4.1.6: FIRST, MIDDLE, LAST in this order, of the right length */
-static bool in_order(const struct xt_responder *resp, const struct xt_request *rq,
-		     enum xt_wr_kind kind)
-{
-	bool start = rq->flags & XR_OPF_START;
-
-	if (kind == XT_KIND_NONE || resp->kind != (start ? XT_KIND_NONE : kind))
-		return false;
-	if (rq->flags & XR_OPF_FULL_MTU)
-		return rq->len == rq->full;
-	return rq->len <= rq->full && (start || rq->len);
-}
-
-int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
-{
-	struct xt_srq *srq;
-
-	if (qp->info.type != XR_QPT_XRC_RECV)
-		return -1;
-	srq = xt_srq_of(qp, srqn);
-	/* all packets of a message name the same SRQ */
-	if (!srq || (qp->resp.kind != XT_KIND_NONE && qp->resp.srqn != srqn))
-		return XR_NAK_INVALID_REQUEST;
-	qp->resp.srqn = srqn;
-	qp->resp.pd = srq->pd;
-	return -1;
-}
-
-int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
-{
-	struct xt_keys *keys = qp->engine->shared->keys;
-	enum xr_reason why;
-
-	/* the QP's access flags apply before the key's (IBTA 9.9.3, 11.6.2) */
-	if (use->access & ~qp->attr.qp_access_flags)
-		return XR_NAK_INVALID_REQUEST;
-	use->pd = qp->resp.pd;
-	use->qpn = qp->info.qpn;
-	why = xt_keys_check(keys, use, &at->mem, &at->off);
-	if (why == XR_OK)
-		return -1;
-	xt_keys_note(keys, use, why, qp->engine->now);
-	return XR_NAK_REMOTE_ACCESS;
-}
-
-/* ---- operations ------------------------------------------------------------------------- */
-
-static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
-{
-	struct xt_responder *resp = &qp->resp;
-
-	resp->epsn += rq->packets;
-	if (rq->flags & XR_OPF_END) {
-		resp->msn++;
-		qp->counters.rx_messages++;
-		resp->kind = XT_KIND_NONE;
-	} else {
-		resp->kind = kind;
-	}
-}
-
-/* Takes a receive. Returns XT_ACCEPTED, XT_RNR, or XT_REFUSED for an invalid receive WR. */
-static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
-{
-	switch (xt_rq_take(qp, &res->error)) {
-	case XT_TAKE_OK:
-		return XT_ACCEPTED;
-	case XT_TAKE_BAD:
-		return refuse_receive(qp, res, XR_NAK_REMOTE_OPERATIONAL, &res->error);
-	default:
-		break;
-	}
-	/* corrupt ring indices */
-	if (!xt_may_receive(qp)) {
-		res->nak = XR_NAK_REMOTE_OPERATIONAL;
-		return XT_REFUSED;
-	}
-	return XT_RNR;
-}
-
-bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidates)
-{
-	return qp->rq_ring && !invalidates;
-}
-
-/* Returns the last posted write of the request that is being executed, NULL if there is none. */
-static struct xt_mem_io *last_write(const struct xt_qp *qp)
-{
-	struct xt_mem_io *io = xt_posted_last(&qp->park, XT_PARK_RESPONDER);
-
-	return io && io->psn == qp->resp.epsn ? io : NULL;
-}
-
-/* write: posted write with which the receive completes; NULL: all its data is in memory */
-static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_request *rq,
-					uint32_t opcode, struct xt_mem_io *write,
-					struct xt_result *res)
-{
-	struct xr_cqe cqe = {
-		.status = IBV_WC_SUCCESS,
-		.opcode = opcode,
-		.byte_len = qp->resp.done,
-	};
-
-	if (rq->flags & XR_EXT_IMMDT) {
-		cqe.imm_data = rq->imm;
-		cqe.wc_flags = IBV_WC_WITH_IMM;
-	} else if (rq->flags & XR_EXT_IETH) {
-		cqe.invalidated_rkey = rq->inv_rkey;
-		cqe.wc_flags = IBV_WC_WITH_INV;
-	}
-	if (write) {
-		xt_rq_post(qp, &cqe, rq->solicited, write);
-		return XT_ACCEPTED;
-	}
-	if (xt_rq_complete(qp, &cqe, rq->solicited))
-		return XT_ACCEPTED;
-	res->nak = XR_NAK_REMOTE_OPERATIONAL;
-	return XT_REFUSED;
-}
-
-/*
- * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the key is invalidated after the data is stored and before
- * the receive completes. If it cannot be invalidated, the receive completes with an error.
- */
-static enum xt_outcome invalidate(struct xt_qp *qp, uint32_t rkey, struct xt_result *res)
-{
-	struct xt_wc_error error = { .status = IBV_WC_REM_INV_REQ_ERR };
-	enum xr_reason why = xt_invalidate_remote(qp, rkey);
-
-	if (why == XR_OK)
-		return XT_ACCEPTED;
-	error.verr = XR_VERR_INVALIDATE | why << 8;
-	return refuse_receive(qp, res, XR_NAK_REMOTE_ACCESS, &error);
-}
-
-enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
-{
-	static const struct xt_wc_error too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
-	struct xt_responder *resp = &qp->resp;
-	struct xt_receive *wqe = &qp->rq;
-	bool end = rq->flags & XR_OPF_END;
-	struct xt_mem_io *write = NULL;
-	enum xt_outcome outcome;
-	struct xt_sgl l;
-	enum xt_side side;
-
-	if (rq->flags & XR_OPF_START) {
-		outcome = take_receive(qp, res);
-		if (outcome != XT_ACCEPTED)
-			return outcome;
-		resp->done = 0;
-	}
-	if (resp->done + (uint64_t)rq->len > wqe->length ||
-	    resp->done + (uint64_t)rq->len > XR_MAX_MSG_SIZE)
-		return xt_unreliable(qp)
-			       ? refuse(qp, res, XR_NAK_INVALID_REQUEST)
-			       : refuse_receive(qp, res, XR_NAK_INVALID_REQUEST, &too_small);
-	l = xt_receive_sgl(qp);
-	side = xt_scatter(&l, resp->done, &rq->src, rq->len, &res->error);
-	if (side == XT_SIDE_NONE && end && xt_posted(&qp->park, XT_PARK_RESPONDER)) {
-		write = last_write(qp);
-		side = write ? XT_SIDE_NONE : XT_SIDE_WAIT;
-	}
-	if (side == XT_SIDE_WAIT)
-		return XT_PARKED;
-	if (side == XT_SIDE_SOURCE)
-		return XT_SOURCE_ERROR;
-	if (side == XT_SIDE_TARGET)
-		return refuse_receive(qp, res, XR_NAK_REMOTE_OPERATIONAL, &res->error);
-	resp->done += rq->len;
-	if (rq->flags & XR_EXT_IETH) {
-		outcome = invalidate(qp, rq->inv_rkey, res);
-		if (outcome != XT_ACCEPTED)
-			return outcome;
-	}
-	advance(qp, rq, XT_KIND_SEND);
-	if (!end)
-		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV, write, res);
-}
-
-void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
-{
-	static const struct xt_wc_error error = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
-	struct xt_result res;
-
-	/* the receive that the data was for is the oldest */
-	if (io->kind == XT_KIND_SEND && xt_rq_take(qp, &res.error) != XT_TAKE_EMPTY)
-		refuse_receive(qp, &res, XR_NAK_REMOTE_OPERATIONAL, &error);
-	else
-		refuse(qp, &res, XR_NAK_REMOTE_OPERATIONAL);
-	if (qp->path.loopback) {
-		xt_loopback_write_failed(qp);
-		return;
-	}
-	qp->resp.msn = io->msn;
-	qp->resp.nak_code = XR_NAK_REMOTE_OPERATIONAL;
-	qp->resp.nak_psn = io->psn;
-	xt_resp_schedule(qp, XT_ACK_DUE_NAK);
-}
-
-/* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
-static int begin_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_mem_at *at)
-{
-	struct xt_responder *resp = &qp->resp;
-	struct xr_key_use use;
-
-	if (rq->total > XR_MAX_MSG_SIZE)
-		return XR_NAK_INVALID_REQUEST;
-	resp->va = rq->va;
-	resp->rkey = rq->rkey;
-	resp->length = rq->total;
-	resp->done = 0;
-	use = (struct xr_key_use){
-		.key = rq->rkey,
-		.access = XR_ACCESS_REMOTE_WRITE,
-		.va = rq->va,
-		.len = rq->total,
-	};
-	return rq->src.step->settled ? -1 : xt_resp_check(qp, &use, at);
-}
-
-/* Checks the next bytes of the WRITE being received. Returns a NAK code or -1. */
-static int continue_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_mem_at *at)
-{
-	const struct xt_responder *resp = &qp->resp;
-	struct xr_key_use use = {
-		.key = resp->rkey,
-		.access = XR_ACCESS_REMOTE_WRITE,
-		.va = resp->va + resp->done,
-		.len = rq->len,
-	};
-
-	return rq->src.step->settled ? -1 : xt_resp_check(qp, &use, at);
-}
-
-enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
-{
-	struct xt_responder *resp = &qp->resp;
-	bool end = rq->flags & XR_OPF_END;
-	enum xt_outcome outcome;
-	enum xt_side side;
-	struct xt_mem_at at;
-	uint32_t left;
-	int nak = -1;
-
-	if (rq->flags & XR_OPF_START)
-		nak = begin_write(qp, rq, &at);
-	left = resp->length - resp->done;
-	if (nak < 0 && (end ? rq->len != left : rq->len >= left))
-		nak = XR_NAK_INVALID_REQUEST;
-	if (nak < 0 && !(rq->flags & XR_OPF_START))
-		nak = continue_write(qp, rq, &at);
-	if (nak >= 0)
-		return refuse(qp, res, nak);
-	if (rq->flags & XR_EXT_IMMDT) {
-		outcome = take_receive(qp, res);
-		if (outcome != XT_ACCEPTED)
-			return outcome;
-	}
-	side = rq->len ? xt_put(&at, &rq->src, rq->len, &res->error) : XT_SIDE_NONE;
-	if (side == XT_SIDE_WAIT ||
-	    (rq->flags & XR_EXT_IMMDT && xt_posted(&qp->park, XT_PARK_RESPONDER)))
-		return XT_PARKED;
-	if (side == XT_SIDE_SOURCE)
-		return XT_SOURCE_ERROR;
-	if (side == XT_SIDE_TARGET)
-		return refuse(qp, res, XR_NAK_REMOTE_OPERATIONAL);
-	resp->done += rq->len;
-	advance(qp, rq, XT_KIND_WRITE);
-	if (!(rq->flags & XR_EXT_IMMDT))
-		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, NULL, res);
-}
-
-/* Executes a request with a response other than an ACK, and keeps it for duplicates. */
-static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_request *rq,
-					 enum xt_wr_kind kind, struct xt_result *res)
-{
-	enum xt_outcome outcome;
-	struct xt_rd *rd;
-
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
-		return XT_PARKED;
-	rd = xt_rd_new(qp);
-	if (!rd)
-		return refuse(qp, res, XR_NAK_INVALID_REQUEST);
-	outcome = xt_kinds[kind].execute(qp, rq, res);
-	if (outcome == XT_REFUSED)
-		return refuse(qp, res, res->nak);
-	if (outcome != XT_ACCEPTED)
-		return outcome;
-	*rd = (struct xt_rd){
-		.kind = kind,
-		.value = res->old,
-		.va = rq->va,
-		.rkey = rq->rkey,
-		.pd = qp->resp.pd,
-		.len = rq->total,
-		.psn = qp->resp.epsn,
-		.npsn = rq->packets,
-	};
-	xt_rd_added(qp);
-	advance(qp, rq, kind);
-	return XT_ACCEPTED;
-}
-
-enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
-				struct xt_result *res)
-{
-	enum xt_wr_kind kind = xt_op_kinds[rq->op];
-
-	if (!in_order(&qp->resp, rq, kind) || xt_resp_select_srq(qp, rq->srqn) >= 0)
-		return refuse(qp, res, XR_NAK_INVALID_REQUEST);
-	if (xt_kinds[kind].rd_atomic)
-		return execute_rd_atomic(qp, rq, kind, res);
-	return xt_kinds[kind].execute(qp, rq, res);
-}
-
-void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn)
-{
-	struct xt_responder *resp = &qp->resp;
-
-	if (resp->kind != XT_KIND_NONE)
-		qp->engine->counters.unreliable_drops++;
-	resp->kind = XT_KIND_NONE;
-	resp->epsn = resp->seen = psn;
-}
-
-void xt_resp_drop_message(struct xt_qp *qp)
-{
-	qp->engine->counters.unreliable_drops++;
-	qp->resp.kind = XT_KIND_NONE;
-}
-
-/* ---- received requests ---------------------------------------------------------------------- */
 
 /*
  * Returns the step that executes a request. Its writes are posted if only the ACK depends on them,
@@ -538,7 +141,7 @@ static enum xt_outcome execute(struct xt_qp *qp, const struct xt_rx *rx,
 	if (__builtin_expect(inject->kind == XT_INJECT_RNR, false))
 		return XT_RNR;
 	if (__builtin_expect(inject->kind == XT_INJECT_NAK, false))
-		return refuse(qp, res, inject->value);
+		return xt_resp_refuse_request(qp, res, inject->value);
 	return xt_resp_request(qp, rq, res);
 }
 
@@ -624,4 +227,23 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	xt_step_end(rq.src.step);
 	xt_qp_store_psns(qp);
 	return true;
+}
+
+void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
+{
+	static const struct xt_wc_error error = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
+	struct xt_result res;
+
+	/* the receive that the data was for is the oldest */
+	if (io->kind == XT_KIND_SEND && xt_rq_take(qp, &res.error) != XT_TAKE_EMPTY)
+		xt_resp_refuse_receive(qp, &res, XR_NAK_REMOTE_OPERATIONAL, &error);
+	else
+		xt_resp_refuse_request(qp, &res, XR_NAK_REMOTE_OPERATIONAL);
+	/* over loopback, the engine reports it to the peer itself */
+	if (qp->path.loopback)
+		return;
+	qp->resp.msn = io->msn;
+	qp->resp.nak_code = XR_NAK_REMOTE_OPERATIONAL;
+	qp->resp.nak_psn = io->psn;
+	xt_resp_schedule(qp, XT_ACK_DUE_NAK);
 }

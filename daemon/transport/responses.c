@@ -5,7 +5,6 @@
  * long as the peer may repeat them.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include <xroce/probes.h>
 
@@ -14,81 +13,18 @@
 #include "engine.h"
 #include "packet.h"
 #include "qp.h"
-#include "responder.h"
+#include "rd.h"
+#include "execute.h"
 #include "responses.h"
 #include "rq.h"
 #include "wr_kind.h"
 
-/* ---- READs and atomics kept for duplicates ------------------------------------------------- */
-
-static struct xt_rd *rd_at(struct xt_qp *qp, uint32_t index)
-{
-	if (__builtin_expect(qp->many_rd != NULL, false))
-		return &qp->many_rd->rd[index % XT_MAX_RD_ATOMIC];
-	return &qp->resp.rd[index % XT_FEW_RD_ATOMIC];
-}
+/* ---- duplicates ----------------------------------------------------------------------------- */
 
 static uint32_t repeat_room(const struct xt_qp *qp)
 {
 	return qp->many_rd ? XT_MAX_RD_ATOMIC : XT_FEW_RD_ATOMIC;
 }
-
-static struct xt_repeat *repeat_at(struct xt_qp *qp, uint32_t index)
-{
-	if (__builtin_expect(qp->many_rd != NULL, false))
-		return &qp->many_rd->repeat[index % XT_MAX_RD_ATOMIC];
-	return &qp->resp.repeat[index % XT_FEW_RD_ATOMIC];
-}
-
-int xt_rd_prepare(struct xt_qp *qp)
-{
-	if (!qp->many_rd && !qp->prepared_many)
-		qp->prepared_many = calloc(1, sizeof(*qp->prepared_many));
-	return qp->many_rd || qp->prepared_many ? 0 : -ENOMEM;
-}
-
-void xt_rd_grow(struct xt_qp *qp)
-{
-	const struct xt_responder *resp = &qp->resp;
-	struct xt_many_rd *many = qp->prepared_many;
-	uint32_t i;
-
-	if (!many)
-		return;
-	for (i = resp->rd_tail - resp->rd_kept; i != resp->rd_tail; i++)
-		many->rd[i % XT_MAX_RD_ATOMIC] = *rd_at(qp, i);
-	for (i = resp->repeat_head; i != resp->repeat_tail; i++)
-		many->repeat[i % XT_MAX_RD_ATOMIC] = *repeat_at(qp, i);
-	qp->many_rd = many;
-	qp->prepared_many = NULL;
-}
-
-void xt_rd_free(struct xt_qp *qp)
-{
-	free(qp->prepared_many);
-	free(qp->many_rd);
-}
-
-struct xt_rd *xt_rd_new(struct xt_qp *qp)
-{
-	struct xt_responder *resp = &qp->resp;
-	uint32_t max = qp->attr.max_dest_rd_atomic;
-
-	if (resp->rd_tail - resp->rd_cur >= max)
-		return NULL;
-	if (resp->rd_kept > max - 1)
-		resp->rd_kept = max - 1;
-	return rd_at(qp, resp->rd_tail);
-}
-
-void xt_rd_added(struct xt_qp *qp)
-{
-	qp->resp.rd_tail++;
-	qp->resp.rd_kept++;
-	xt_activate(qp);
-}
-
-/* ---- duplicates ----------------------------------------------------------------------------- */
 
 /* Returns the entry that a duplicate repeats; NULL: it was dropped, or is of another kind. */
 static struct xt_rd *find_rd(struct xt_qp *qp, uint32_t psn, enum xt_wr_kind kind, uint32_t *index)
@@ -97,7 +33,7 @@ static struct xt_rd *find_rd(struct xt_qp *qp, uint32_t psn, enum xt_wr_kind kin
 	struct xt_rd *rd;
 
 	for (*index = resp->rd_tail - resp->rd_kept; *index != resp->rd_tail; ++*index) {
-		rd = rd_at(qp, *index);
+		rd = xt_rd_at(qp, *index);
 		if (psn - rd->psn < rd->npsn)
 			return rd->kind == kind ? rd : NULL;
 	}
@@ -117,12 +53,12 @@ static void repeat(struct xt_qp *qp, const struct xt_repeat *again)
 	if (ahead > 0 || (ahead == 0 && again->first >= resp->rd_pos))
 		return;
 	for (i = resp->repeat_head; i != resp->repeat_tail; i++)
-		if (repeat_at(qp, i)->index == again->index &&
-		    repeat_at(qp, i)->first == again->first)
+		if (xt_repeat_at(qp, i)->index == again->index &&
+		    xt_repeat_at(qp, i)->first == again->first)
 			return;
 	if (resp->repeat_tail - resp->repeat_head == repeat_room(qp))
 		return;
-	*repeat_at(qp, resp->repeat_tail++) = *again;
+	*xt_repeat_at(qp, resp->repeat_tail++) = *again;
 	xt_activate(qp);
 }
 
@@ -274,7 +210,7 @@ static bool send_ack(struct xt_qp *qp)
  */
 static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, struct xt_payload *out)
 {
-	const struct xt_rd *rd = rd_at(qp, index);
+	const struct xt_rd *rd = xt_rd_at(qp, index);
 	uint64_t off = (uint64_t)pos << qp->mtu_shift;
 	uint64_t left = rd->len - off;
 	uint32_t len = left < qp->mtu ? left : qp->mtu;
@@ -323,7 +259,7 @@ static bool waits(struct xt_qp *qp, const struct xt_rd *rd, struct xt_mem_at *at
 /* Returns false if the next READ cannot be read ahead, by one access. */
 static bool fetch_read(struct xt_qp *qp, struct xt_step *ahead)
 {
-	const struct xt_rd *rd = rd_at(qp, ahead->item);
+	const struct xt_rd *rd = xt_rd_at(qp, ahead->item);
 	struct xt_mem_at at;
 
 	if (rd->kind != XT_KIND_READ || !rd->len)
@@ -346,7 +282,7 @@ static void read_ahead(struct xt_qp *qp)
 	    !xt_step_look_ahead(ahead, resp->rd_cur, resp->rd_tail) ||
 	    !xt_step_may_fetch(ahead, resp->rd_tail) ||
 	    !xt_step_reads_all(&qp->park.step[XT_STEP_RESPOND], resp->rd_cur) ||
-	    !waits(qp, rd_at(qp, resp->rd_cur), &at))
+	    !waits(qp, xt_rd_at(qp, resp->rd_cur), &at))
 		return;
 	while (xt_step_may_fetch(ahead, resp->rd_tail) && fetch_read(qp, ahead))
 		ahead->item++;
@@ -370,7 +306,7 @@ static bool repeats(struct xt_qp *qp)
 	uint32_t kept = resp->rd_tail - resp->rd_kept;
 
 	while (resp->repeat_head != resp->repeat_tail &&
-	       xt_diff(repeat_at(qp, resp->repeat_head)->index, kept) < 0)
+	       xt_diff(xt_repeat_at(qp, resp->repeat_head)->index, kept) < 0)
 		resp->repeat_head++;
 	return resp->repeat_head != resp->repeat_tail;
 }
@@ -382,7 +318,7 @@ static bool repeats(struct xt_qp *qp)
 static void next_response(struct xt_qp *qp, const struct xt_repeat *at, uint32_t npsn)
 {
 	struct xt_responder *resp = &qp->resp;
-	struct xt_repeat *again = repeat_at(qp, resp->repeat_head);
+	struct xt_repeat *again = xt_repeat_at(qp, resp->repeat_head);
 
 	if (at->index == resp->rd_cur && at->next == resp->rd_pos && ++resp->rd_pos == npsn) {
 		resp->rd_pos = 0;
@@ -425,9 +361,9 @@ static enum sent send_response(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
 	const struct xt_repeat fresh = { resp->rd_cur, 0, resp->rd_pos,
-					 rd_at(qp, resp->rd_cur)->npsn };
-	const struct xt_repeat *at = repeats(qp) ? repeat_at(qp, resp->repeat_head) : &fresh;
-	const struct xt_rd *rd = rd_at(qp, at->index);
+					 xt_rd_at(qp, resp->rd_cur)->npsn };
+	const struct xt_repeat *at = repeats(qp) ? xt_repeat_at(qp, resp->repeat_head) : &fresh;
+	const struct xt_rd *rd = xt_rd_at(qp, at->index);
 	__be64 orig = htobe64(rd->value);
 	struct xt_packet p;
 	int nak = GATHERED;

@@ -6,7 +6,7 @@
 #include "key_wr.h"
 #include "packet.h"
 #include "requester.h"
-#include "responder.h"
+#include "execute.h"
 #include "wr_kind.h"
 
 /* nak: -1, or the NAK code that the request is refused with */

@@ -7,7 +7,7 @@
 #ifndef XT_WR_KIND_H
 #define XT_WR_KIND_H
 
-#include "responder.h"
+#include "execute.h"
 #include "sq.h"
 
 /* The response that completes a work request */
