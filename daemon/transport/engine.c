@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The engine: dispatches received frames to QPs, and schedules active QPs. */
+/* The engine: rounds, in which active QPs send. rx.c dispatches received frames. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include <xroce/gid.h>
-
-#include "checksum.h"
-#include "completer.h"
 #include "cq_event.h"
 #include "engine.h"
 #include "flow.h"
-#include "icrc.h"
 #include "list.h"
 #include "loopback.h"
-#include "packet.h"
 #include "qp.h"
 #include "requester.h"
 #include "resend.h"
-#include "responder.h"
 #include "responses.h"
+#include "resume.h"
 #include "timer.h"
 #include "unreliable.h"
 
@@ -26,7 +20,6 @@
 #define ROUND_BUDGET 256
 #define COMPETING_BUDGET 64 /* while flows compete */
 #define LOSSY_BUDGET 32	    /* while packets are lost: a long round delays what is missing */
-#define LOSSY_NS 10000000u  /* for this time after a loss, more losses are expected */
 #define ROUND_TIMERS 64	    /* timers of each kind that expire in one round */
 #define ROUND_DROPPED 512   /* packets freed in one round */
 /* Flushed work requests that cost as much as a packet */
@@ -99,19 +92,7 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 	return 0;
 }
 
-void xt_event(struct xt_qp *qp, uint32_t type)
-{
-	xt_flow_charge(qp->flow, XT_EVENT_COST);
-	qp->engine->ops->async_event(qp->engine->ctx, qp, NULL, type);
-}
-
 /* ---- scheduling -------------------------------------------------------------------------- */
-
-void xt_schedule_response(struct xt_qp *qp)
-{
-	if (xt_list_empty(&qp->ack_link))
-		xt_list_add_tail(&qp->engine->acks_due, &qp->ack_link);
-}
 
 #define OF_LIST(l, member) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, member)))
 
@@ -219,11 +200,6 @@ bool xt_engine_short_rounds(const struct xt_engine *e)
 	return xt_engine_competes(e) || e->now < e->lossy_until;
 }
 
-void xt_engine_lossy(struct xt_engine *e)
-{
-	e->lossy_until = e->now + LOSSY_NS;
-}
-
 static uint32_t round_budget(const struct xt_engine *e)
 {
 	if (e->now < e->lossy_until)
@@ -259,211 +235,4 @@ uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 		visit(qp, XT_QP_BUDGET);
 	}
 	return visits;
-}
-
-bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other)
-{
-	if (other != e && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
-		return false;
-	if (other->now < e->now)
-		other->now = e->now;
-	other->entered = other != e;
-	return true;
-}
-
-void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
-{
-	if (other == e)
-		return;
-	other->entered = false;
-	e->ops->engine_unlock(e->ctx, other);
-}
-
-/* ---- received frames ------------------------------------------------------------------------ */
-
-/* The metadata is not trusted: every offset that is used below is checked here. */
-static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
-{
-	const struct xr_meta *m = &frame->meta;
-	uint32_t word, end;
-	struct xr_bth bth;
-
-	if (!frame->nseg || m->bth_off + XR_BTH_HLEN > frame->seg[0].len)
-		return false;
-	memcpy(&bth, frame->seg[0].data + m->bth_off, sizeof(bth));
-	rx->frame = frame;
-	rx->opcode = bth.opcode;
-	rx->flags = xr_opcodes[bth.opcode].flags;
-	rx->solicited = bth.flags & XR_BTH_SE;
-	rx->ext = frame->seg[0].data + m->bth_off + XR_BTH_HLEN;
-	rx->len = m->payload_len;
-	word = be32toh(bth.ack_psn);
-	rx->ackreq = word & XR_BTH_ACKREQ;
-	rx->psn = word & XR_PSN_MASK;
-
-	end = m->payload_off + m->payload_len + xt_pad_count(rx->ext - XR_BTH_HLEN) + XR_ICRC_LEN;
-	return (be16toh(bth.pkey) & XR_PKEY_MASK) == (XR_DEFAULT_PKEY & XR_PKEY_MASK) &&
-	       rx->flags && m->payload_off <= frame->seg[0].len && end <= frame->len &&
-	       m->payload_off == m->bth_off + XR_BTH_HLEN + xr_opcodes[rx->opcode].ext_len;
-}
-
-/*
- * Returns true if the frame's addresses are those of the QP's path. A loopback peer sends no
- * frames, or the device itself has received them: else one with our own source address is forged.
- */
-static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
-{
-	const struct xt_path *path = &qp->path;
-	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
-
-	if (path->loopback || frame->self != path->self ||
-	    frame->meta.ip_version != path->ip_version)
-		return false;
-	if (path->ip_version == 4)
-		return xr_gid_is_ipv4(&path->dgid) &&
-		       !memcmp(ip + 12, path->dgid.raw + XR_GID_IPV4_OFF, 4) &&
-		       !memcmp(ip + 16, path->sgid.raw + XR_GID_IPV4_OFF, 4);
-	return !memcmp(ip + 8, path->dgid.raw, 16) && !memcmp(ip + 24, path->sgid.raw, 16);
-}
-
-/*
- * Checks the opcode's class against the QP's type. Connected types accept frames of their peer
- * only. XRC initiators accept responses, and targets accept requests.
- */
-static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
-{
-	bool request = rx->flags & XR_OPF_REQUEST;
-
-	switch (rx->opcode & XR_CLASS_MASK) {
-	case XR_CLASS_RC:
-		return qp->info.type == XR_QPT_RC && from_peer(qp, rx->frame);
-	case XR_CLASS_UC:
-		return qp->info.type == XR_QPT_UC && from_peer(qp, rx->frame);
-	case XR_CLASS_XRC:
-		return qp->info.type == (request ? XR_QPT_XRC_RECV : XR_QPT_XRC_SEND) &&
-		       from_peer(qp, rx->frame);
-	case XR_CLASS_UD:
-		return qp->info.type == XR_QPT_UD;
-	default:
-		return false;
-	}
-}
-
-bool xt_rx_connected(struct xt_qp *qp, const struct xt_rx *rx)
-{
-	if (qp->info.type == XR_QPT_UC)
-		return xt_uc_rx(qp, rx);
-	if (rx->flags & XR_OPF_REQUEST)
-		return xt_responder_rx(qp, rx);
-	return xt_completer_rx(qp, rx);
-}
-
-static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
-{
-	enum xt_park_side side;
-
-	if (!fits(qp, rx)) {
-		e->counters.rx_malformed++;
-		return;
-	}
-	if (!xt_may_receive(qp)) {
-		e->counters.rx_qp_state++;
-		return;
-	}
-	xt_flow_received(qp->flow);
-	qp->counters.rx_packets++;
-	qp->counters.rx_bytes += rx->frame->len;
-	/* from here on the opcode is the operation without the class */
-	rx->opcode &= ~XR_CLASS_MASK;
-	if (qp->info.type == XR_QPT_UD) {
-		xt_ud_rx(qp, rx);
-		return;
-	}
-	side = rx->flags & XR_OPF_REQUEST ? XT_PARK_RESPONDER : XT_PARK_REQUESTER;
-	if (__builtin_expect(rx->frame->inject.kind != XT_INJECT_NONE, false)) {
-		xt_qp_inject(qp, rx->frame->inject, true);
-		if (!xt_may_receive(qp))
-			return;
-	}
-	if (xt_park_waits(&qp->park, side) || !xt_rx_connected(qp, rx))
-		xt_park_rx(qp, rx);
-}
-
-void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame)
-{
-	if (e->ops->forward && e->ops->forward(e->ctx, other, frame))
-		e->counters.rx_forwarded++;
-	else
-		e->counters.rx_forward_lost++;
-}
-
-/*
- * The engine that receives a frame checks it, also for a QP of another engine, so that invalid
- * frames use no room there. The UDP checksum comes last: in most packets it is 0, which costs
- * nothing to check.
- */
-static bool is_intact(struct xt_engine *e, const struct xt_frame *frame)
-{
-	if (frame->forwarded)
-		return true;
-	if (!xt_icrc_ok(frame)) {
-		e->counters.rx_icrc_errors++;
-		return false;
-	}
-	if (!xt_udp_checksum_ok(frame)) {
-		e->counters.rx_udp_checksum_errors++;
-		return false;
-	}
-	return true;
-}
-
-static void rx_group(struct xt_engine *e, const struct xt_rx *rx)
-{
-	if (!is_intact(e, rx->frame))
-		return;
-	if ((rx->opcode & XR_CLASS_MASK) != XR_CLASS_UD)
-		e->counters.rx_malformed++;
-	else
-		xt_ud_rx_group(e, rx);
-}
-
-static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
-{
-	struct xt_qp *qp;
-	struct xt_rx rx;
-
-	e->counters.rx_packets++;
-	e->counters.rx_bytes += frame->len;
-	if (!parse(frame, &rx)) {
-		e->counters.rx_malformed++;
-		return;
-	}
-	if (frame->meta.qpn == XR_MULTICAST_QPN) {
-		rx_group(e, &rx);
-		return;
-	}
-	qp = xt_qp_by_num(e->shared->qps, frame->meta.qpn);
-	if (!qp) {
-		e->counters.rx_no_qp++;
-		return;
-	}
-	if (!is_intact(e, frame))
-		return;
-	if (qp->engine != e) {
-		xt_forward(e, qp->engine, frame);
-		return;
-	}
-	if (rx.opcode == XR_OPCODE_CNP)
-		e->counters.cnps_received++;
-	else
-		to_qp(e, qp, &rx);
-}
-
-void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now)
-{
-	unsigned i;
-
-	e->now = now;
-	for (i = 0; i < n; i++)
-		rx_one(e, &frames[i]);
 }

@@ -2,7 +2,9 @@
 /*
  * An engine, and the scheduling of its QPs. The files of the engine:
  *
- *   engine.c      received frames to QPs, rounds
+ *   engine.c      rounds, in which QPs send
+ *   rx.c          received frames to QPs
+ *   schedule.c    what the parts of a QP report to the engine
  *   flow.c        turns of clients, window of the engine
  *   numbers.c     QP and SRQ numbers
  *   keys.c        L_Keys and R_Keys
@@ -12,6 +14,7 @@
  *   wr_kind.c     kinds of send work requests
  *   sq.c          send work requests: copied from the ring, checked, completed
  *   requester.c   requests to packets
+ *   build.c       packets of SENDs and WRITEs
  *   resend.c      timeouts, retries, packets that are sent again
  *   completer.c   responses of the peer
  *   rtt.c         round-trip times
@@ -25,12 +28,15 @@
  *   cq_event.c    events of armed CQs, moderation
  *   loopback.c    connected QPs of one daemon, without packets
  *   loopback_sends.c  common SENDs of these, together
+ *   loopback_ahead.c, loopback_posted.c, loopback_stop.c  their READs ahead, posted writes, end
+ *   loopback_show.c   packets of these for captures
  *   key_wr.c      work requests and packets that change keys
  *   copy.c        payload from and to memory, with its keys checked
  *   memory.c      regions and their segments
  *   step.c        accesses to memory that may wait, and their staging memory
  *   step_read.c, step_write.c  reads and reading ahead; writes and atomics
  *   park.c        QPs that wait for memory
+ *   resume.c      how they go on
  *   park_pool.c   blocks for packets of these QPs
  *   packet.c      packets to be sent
  *   icrc.c        ICRC

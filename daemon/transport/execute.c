@@ -143,11 +143,6 @@ static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
 	return XT_RNR;
 }
 
-bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidates)
-{
-	return qp->rq_ring && !invalidates;
-}
-
 /* Returns the last posted write of the request that is being executed, NULL if there is none. */
 static struct xt_mem_io *last_write(const struct xt_qp *qp)
 {

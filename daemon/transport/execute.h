@@ -64,7 +64,11 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
  * data is in memory, and is flushed if the QP fails before. A receive of an SRQ cannot be taken
  * back for that. A key is invalidated between the last byte and the completion.
  */
-bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidates);
+static inline bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidates)
+{
+	return qp->rq_ring && !invalidates;
+}
+
 /* UC: begins a message with any PSN. A message still being received is lost (IBTA 9.8.2.2). */
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
 /* UC: drops the rest of the message being received. */

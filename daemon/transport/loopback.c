@@ -5,12 +5,15 @@
  * the peer is missing, not ready or expects another PSN, the piece is lost as on a network, and a
  * reliable QP times out.
  */
+#include "build.h"
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
 #include "flow.h"
 #include "integrity.h"
 #include "loopback.h"
+#include "loopback_ahead.h"
+#include "loopback_posted.h"
 #include "loopback_sends.h"
 #include "loopback_show.h"
 #include "pace.h"
@@ -25,22 +28,6 @@
 
 enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_PARKED };
 
-/* The next part of the oldest work request */
-struct piece {
-	struct xt_swqe *wqe;
-	uint32_t index, off, len, packets;
-	uint32_t full; /* bytes of all pieces but the last */
-	bool first, last;
-	struct xt_step *step;
-	struct xt_qp *peer; /* NULL: there is none */
-};
-
-/* True if the QP may use integrity regions, also those of its peer. */
-static bool has_integrity(const struct xt_qp *qp, const struct xt_qp *peer)
-{
-	return qp->integrity || (peer && __atomic_load_n(&peer->integrity, __ATOMIC_RELAXED));
-}
-
 /*
  * Bytes that one piece may have; one packet if the QP has a rate limit. Integrity regions need more
  * accesses and more staging memory for the same bytes.
@@ -49,7 +36,7 @@ static uint32_t chunk(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	if (qp->attr.rate_limit)
 		return qp->mtu;
-	return has_integrity(qp, peer) ? XT_INTEGRITY_MOVE : XT_LOOPBACK_MOVE;
+	return xt_has_integrity(qp, peer) ? XT_INTEGRITY_MOVE : XT_LOOPBACK_MOVE;
 }
 
 /* All accesses to memory, also to that of the peer, are of the requester's step. */
@@ -61,7 +48,7 @@ static struct xt_step *step_of(struct xt_qp *qp)
 	return step;
 }
 
-static void cut(struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
+static void cut(struct xt_qp *qp, struct xt_swqe *w, struct xt_piece *p)
 {
 	uint32_t left;
 
@@ -88,7 +75,7 @@ static uint32_t peer_type(const struct xt_qp *qp)
 }
 
 /* Returns true if the peer expects the PSN of the piece; unreliable QPs accept any first packet. */
-static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const struct piece *p)
+static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const struct xt_piece *p)
 {
 	if (xt_unreliable(qp) && p->first)
 		return true;
@@ -107,92 +94,8 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
 }
 
-/* ---- posted writes -------------------------------------------------------------------------- */
-
-/*
- * The writes of a piece to memory that may have to be waited for are posted, and the next piece is
- * moved meanwhile. Those of WRITEs and SENDs are posted at the responder as for packets, those of
- * READs at the requester. `next` is behind the last piece that was moved, `unacked` behind the last
- * one whose data is in memory. All that cannot be undone waits until no write is posted.
- */
-
-/* Most bytes of posted writes of a QP, but for the last piece */
-#define MAX_POSTED (256u << 10)
-
-static bool has_posted(const struct xt_qp *qp)
-{
-	return qp->req.next != qp->req.unacked;
-}
-
-/* Returns the PSN behind the last piece whose data is in memory. */
-static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
-{
-	const struct xt_requester *r = &qp->req;
-	uint32_t psn, msn;
-
-	if (xt_posted(&qp->park, XT_PARK_REQUESTER))
-		return xt_posted_first(&qp->park, XT_PARK_REQUESTER);
-	if (xt_unreliable(qp) || !peer || !xt_posted(&peer->park, XT_PARK_RESPONDER))
-		return r->next;
-	psn = xt_posted_psn(peer, &msn);
-	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
-}
-
-/* Completes the work requests whose data is in memory. */
-static void settle(struct xt_qp *qp, const struct xt_qp *peer)
-{
-	struct xt_requester *r = &qp->req;
-	uint32_t psn = settled_psn(qp, peer), end;
-	const struct xt_swqe *w;
-
-	if (xt_diff(psn, r->unacked) <= 0 || xt_diff(psn, r->max) > 0)
-		return;
-	while (r->retired != r->cur && xt_swqe(qp, r->retired)->kind != XT_KIND_LOCAL) {
-		w = xt_swqe(qp, r->retired);
-		end = w->psn + w->npsn;
-		if (xt_diff(end, psn) > 0)
-			break;
-		r->unacked = end;
-		if (!xt_sq_retire(qp))
-			return;
-	}
-	r->unacked = psn;
-	xt_req_progress(qp, 0);
-	xt_req_check_drained(qp);
-	xt_qp_store_psns(qp);
-}
-
-/* Returns the QP whose pieces a QP receives over loopback, if its engine is the same. */
-static struct xt_qp *sender_of(struct xt_qp *peer)
-{
-	struct xt_qp *qp = xt_qp_by_num(peer->engine->shared->qps, peer->attr.dest_qp_num);
-
-	if (!peer->path.loopback || !qp || qp->engine != peer->engine || !qp->path.loopback ||
-	    qp->attr.dest_qp_num != peer->info.qpn || !xt_may_send(qp))
-		return NULL;
-	return qp;
-}
-
-void xt_loopback_written(struct xt_qp *qp, enum xt_park_side side)
-{
-	struct xt_qp *sender = side == XT_PARK_REQUESTER ? qp : sender_of(qp);
-
-	if (!qp->path.loopback || !sender || !xt_may_send(sender))
-		return;
-	settle(sender, side == XT_PARK_REQUESTER ? NULL : qp);
-	xt_activate(sender);
-}
-
-void xt_loopback_write_failed(struct xt_qp *peer)
-{
-	struct xt_qp *qp = sender_of(peer);
-
-	if (qp)
-		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
-}
-
 /* The data of a READ flows from the peer. */
-static void count_bytes(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static void count_bytes(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	bool read = xt_kind_of(p->wqe)->response == XT_RESPONSE_READ;
 
@@ -200,7 +103,7 @@ static void count_bytes(struct xt_qp *qp, struct xt_qp *peer, const struct piece
 	(read ? qp : peer)->counters.rx_bytes += p->len;
 }
 
-static void advance(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static void advance(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	struct xt_requester *r = &qp->req;
 
@@ -213,23 +116,7 @@ static void advance(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		r->cur++;
 		qp->engine->counters.loopback_operations++;
 	}
-	settle(qp, peer);
-}
-
-/* Returns true if writes that are posted keep a work request from being executed. */
-static bool must_settle(const struct xt_qp *qp, const struct xt_swqe *w)
-{
-	bool reads = xt_posted(&qp->park, XT_PARK_REQUESTER);
-	uint32_t posted = (qp->req.next - qp->req.unacked) << qp->mtu_shift;
-
-	if (!has_posted(qp))
-		return false;
-	if (posted >= MAX_POSTED || w->error.status || w->flags & XR_SEND_FENCE)
-		return true;
-	if (w->kind == XT_KIND_READ)
-		return !reads;
-	return reads ||
-	       (w->kind != XT_KIND_WRITE && w->kind != XT_KIND_SEND && w->kind != XT_KIND_LOCAL);
+	xt_loopback_settle(qp, peer);
 }
 
 /* Returns true if the writes of the last piece of a work request may be posted. */
@@ -241,7 +128,7 @@ static bool posts_last(const struct xt_qp *peer, const struct xt_swqe *w)
 }
 
 /* Returns the step at which the writes of a piece are posted, NULL if they must be waited for. */
-static struct xt_step *post_at(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static struct xt_step *post_at(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 
@@ -256,10 +143,10 @@ static struct xt_step *post_at(struct xt_qp *qp, struct xt_qp *peer, const struc
 }
 
 /* The piece is lost: a reliable QP times out; UC and UD complete as if it had been sent. */
-static void lost(struct xt_qp *qp, const struct piece *p)
+static void lost(struct xt_qp *qp, const struct xt_piece *p)
 {
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
-	struct piece rest = *p;
+	struct xt_piece rest = *p;
 
 	/* until the next try, the memory of the peer may change */
 	xt_step_end(&qp->park.step[XT_STEP_AHEAD]);
@@ -286,13 +173,13 @@ static bool shows(const struct xt_qp *qp)
 	return __builtin_expect(qp->engine->show_len, 0) && xt_may_send(qp);
 }
 
-static struct xt_shown shown(const struct xt_qp *qp, const struct piece *p)
+static struct xt_shown shown(const struct xt_qp *qp, const struct xt_piece *p)
 {
 	return (struct xt_shown){ p->index, qp->req.next, p->packets };
 }
 
 /* Requests of data, and the ACK that follows the last one */
-static void show_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static void show_data(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_shown s = shown(qp, p);
 
@@ -301,7 +188,8 @@ static void show_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		xt_show_ack(peer, s.psn + s.packets - 1, XR_AETH_ACK | XR_AETH_CREDITS_INVALID);
 }
 
-static void show_nak(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p, uint32_t syndrome)
+static void show_nak(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p,
+		     uint32_t syndrome)
 {
 	const struct xt_shown s = shown(qp, p);
 
@@ -310,7 +198,8 @@ static void show_nak(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p
 }
 
 /* A request that is completed by a response of its own */
-static void show_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p, uint64_t old)
+static void show_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p,
+			uint64_t old)
 {
 	const struct xt_shown s = shown(qp, p);
 
@@ -324,7 +213,7 @@ static void show_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece
 }
 
 /* Processes the NAK of the peer. If the peer is this QP itself, it may be in ERR already. */
-static void refused(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p, uint32_t code)
+static void refused(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p, uint32_t code)
 {
 	if (shows(qp))
 		show_nak(qp, peer, p, XR_AETH_NAK | code);
@@ -333,7 +222,7 @@ static void refused(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p,
 }
 
 /* Drops a message of an unreliable QP on both sides, because the peer could not receive it. */
-static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	xt_resp_drop_message(peer);
 	if (xt_may_send(qp))
@@ -347,7 +236,7 @@ static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 #define LOOKS 6 /* after 4, 8, 16, 32, 64 and 128 us */
 #define FIRST_LOOK_NS 4000ull
 
-static void no_receive(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static void no_receive(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	struct xt_requester *r = &qp->req;
 
@@ -366,7 +255,40 @@ static void no_receive(struct xt_qp *qp, struct xt_qp *peer, const struct piece 
 /* ---- operations ----------------------------------------------------------------------------- */
 
 /* Each returns false if memory must be waited for. */
-static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static bool data_done(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p,
+		      enum xt_outcome outcome, const struct xt_result *res)
+{
+	/* not before the pieces in front of this one have succeeded */
+	if ((outcome == XT_RNR || outcome == XT_SOURCE_ERROR) && xt_has_posted(qp))
+		return false;
+	if (xt_unreliable(qp) && (outcome == XT_RNR || outcome == XT_REFUSED)) {
+		dropped(qp, peer, p);
+		return true;
+	}
+	switch (outcome) {
+	case XT_ACCEPTED:
+		if (shows(qp))
+			show_data(qp, peer, p);
+		/* a QP that sends to itself may have failed with its own receive completion */
+		if (xt_may_send(qp))
+			advance(qp, peer, p);
+		break;
+	case XT_RNR:
+		no_receive(qp, peer, p);
+		break;
+	case XT_SOURCE_ERROR:
+		xt_sq_fail(qp, res->error);
+		break;
+	case XT_REFUSED:
+		refused(qp, peer, p, res->nak);
+		break;
+	case XT_PARKED:
+		return false;
+	}
+	return true;
+}
+
+static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_request rq = {
@@ -395,45 +317,18 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	if (xt_unreliable(qp) && p->first)
 		xt_resp_begin_message(peer, qp->req.next);
 	outcome = xt_resp_request(peer, &rq, &res);
-	/* not before the pieces in front of this one have succeeded */
-	if ((outcome == XT_RNR || outcome == XT_SOURCE_ERROR) && has_posted(qp))
-		return false;
-	if (xt_unreliable(qp) && (outcome == XT_RNR || outcome == XT_REFUSED)) {
-		dropped(qp, peer, p);
-		return true;
-	}
-	switch (outcome) {
-	case XT_ACCEPTED:
-		if (shows(qp))
-			show_data(qp, peer, p);
-		/* a QP that sends to itself may have failed with its own receive completion */
-		if (xt_may_send(qp))
-			advance(qp, peer, p);
-		break;
-	case XT_RNR:
-		no_receive(qp, peer, p);
-		break;
-	case XT_SOURCE_ERROR:
-		xt_sq_fail(qp, res.error);
-		break;
-	case XT_REFUSED:
-		refused(qp, peer, p, res.nak);
-		break;
-	case XT_PARKED:
-		return false;
-	}
-	return true;
+	return data_done(qp, peer, p, outcome, &res);
 }
 
 /* Advances the peer's responder behind a request whose response was processed at once. */
-static void peer_done(struct xt_qp *peer, const struct piece *p)
+static void peer_done(struct xt_qp *peer, const struct xt_piece *p)
 {
 	peer->resp.epsn += p->packets;
 	peer->resp.msn += p->last;
 	peer->counters.rx_messages += p->last;
 }
 
-static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_sgl l = xt_swqe_sgl(qp, p->index);
@@ -452,7 +347,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 	nak = p->step->settled ? -1 : xt_resp_check(peer, &use, &at);
 	if (nak >= 0) {
-		if (has_posted(qp))
+		if (xt_has_posted(qp))
 			return false;
 		xt_resp_refuse(peer, nak);
 		refused(qp, peer, p, (uint32_t)nak);
@@ -461,7 +356,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	src.mem = at.mem;
 	src.off = at.off;
 	side = xt_scatter(&l, p->off, &src, p->len, &error);
-	if (side == XT_SIDE_WAIT || (side != XT_SIDE_NONE && has_posted(qp)))
+	if (side == XT_SIDE_WAIT || (side != XT_SIDE_NONE && xt_has_posted(qp)))
 		return false;
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
@@ -478,7 +373,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 }
 
 /* A request of one packet that is completed by a response without a payload */
-static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_request rq = {
@@ -533,7 +428,7 @@ static bool out_of_place(struct xt_qp *peer)
 }
 
 /* Returns false if memory must be waited for. */
-static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_kind *kind = xt_kind_of(p->wqe);
 	bool done = true;
@@ -542,7 +437,7 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	if (!kind->rd_atomic) {
 		done = do_data(qp, peer, p);
 	} else if (out_of_place(peer) || xt_resp_select_srq(peer, p->wqe->srqn) >= 0) {
-		if (has_posted(qp))
+		if (xt_has_posted(qp))
 			return false;
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
 		refused(qp, peer, p, XR_NAK_INVALID_REQUEST);
@@ -557,70 +452,7 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 /* ---- the send queue ---------------------------------------------------------------------- */
 
-/* READs behind the current one whose data is read ahead */
-#define AHEAD_READS 16
-
-/* Returns true if all these bytes are in one segment of the peer that must be waited for. */
-static bool waits(struct xt_qp *qp, struct xt_qp *peer, struct xr_key_use *use,
-		  struct xt_mem_at *at)
-{
-	use->access = XR_ACCESS_REMOTE_READ;
-	return xt_resp_check(peer, use, at) < 0 &&
-	       xt_mem_waits(&qp->park.step[XT_STEP_AHEAD], at->mem, at->off, use->len);
-}
-
-/* Starts to read the data of a READ that is posted, but not loaded; see xt_sq_read_ahead(). */
-static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
-{
-	const uint8_t *slot = xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride);
-	struct xr_key_use use = { 0 };
-	struct xr_send_wqe wqe;
-	struct xt_mem_at at;
-	struct xr_sge sge;
-
-	memcpy(&wqe, slot, sizeof(wqe));
-	if (xt_wr_opcode(wqe.opcode)->kind != XT_KIND_READ || wqe.num_sge != 1 ||
-	    !qp->max_send_sge || wqe.flags & (XR_SEND_INLINE | XR_SEND_FENCE))
-		return false;
-	memcpy(&sge, slot + sizeof(wqe), sizeof(sge));
-	use.key = wqe.rkey;
-	use.va = wqe.remote_addr;
-	use.len = sge.length;
-	return sge.length && sge.length <= XT_MEM_IO_MAX && waits(qp, peer, &use, &at) &&
-	       xt_mem_fetch(&qp->park.step[XT_STEP_AHEAD], index, at.mem, at.off, use.len);
-}
-
-/*
- * An earlier WRITE may change what a READ returns, so data is read ahead behind READs only. READs
- * are executed in order, so none is read ahead of an earlier one.
- */
-static void read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
-{
-	struct xt_step *ahead = &qp->park.step[XT_STEP_AHEAD];
-	uint32_t index = p->index, end = index + 1 + AHEAD_READS;
-	struct xr_key_use use = {
-		.key = p->wqe->rkey,
-		.va = p->wqe->remote_addr + p->off,
-		.len = p->len,
-	};
-	struct xt_mem_at at;
-
-	/* pieces are shorter than what would be read */
-	if (qp->attr.rate_limit || has_integrity(qp, peer))
-		return;
-	if (p->wqe->kind == XT_KIND_SEND || p->wqe->kind == XT_KIND_WRITE)
-		xt_sq_read_ahead(qp, index);
-	if (p->wqe->kind != XT_KIND_READ || !p->last || qp->info.state != XR_QPS_RTS)
-		return;
-	if (xt_diff(end, qp->req.producer) > 0)
-		end = qp->req.producer;
-	if (!waits(qp, peer, &use, &at) || !xt_step_look_ahead(ahead, index, end))
-		return;
-	while (xt_step_may_fetch(ahead, end) && fetch_read(qp, peer, ahead->item))
-		ahead->item++;
-}
-
-static enum step step(struct xt_qp *qp, const struct piece *p)
+static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 {
 	struct xt_engine *e = qp->engine, *other;
 	struct xt_qp *peer = p->peer;
@@ -637,12 +469,12 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 		p->step->fenced = xt_posted(&peer->park, XT_PARK_RESPONDER);
 		if (reachable(qp, peer) && expected(qp, peer, p))
 			done = perform(qp, peer, p);
-		else if (has_posted(qp))
+		else if (xt_has_posted(qp))
 			done = false;
 		else
 			lost(qp, p);
 		if (p->step->used && qp->req.cur == p->index)
-			read_ahead(qp, peer, p);
+			xt_loopback_read_ahead(qp, peer, p);
 		p->step->moving = p->step->fenced = false;
 		p->step->post = NULL;
 		xt_engine_leave(e, other);
@@ -671,7 +503,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	uint32_t cost = run_sends(qp, budget);
 	enum step next = STEP_ON;
 	struct xt_swqe *w;
-	struct piece p;
+	struct xt_piece p;
 
 	/* no work request is loaded, so that run_sends() goes on */
 	if (cost >= budget) {
@@ -679,7 +511,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		return cost;
 	}
 	while (next == STEP_ON && r->wait == XT_WAIT_NONE && (w = xt_sq_current(qp))) {
-		if (must_settle(qp, w))
+		if (xt_has_posted(qp) && xt_loopback_must_settle(qp, w))
 			break;
 		if (w->error.status) {
 			xt_sq_fail(qp, w->error);
@@ -711,36 +543,4 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	if (next == STEP_BUSY)
 		*more = true;
 	return cost;
-}
-
-void xt_loopback_stop_peer(struct xt_qp *qp)
-{
-	struct xt_engine *e = qp->engine;
-	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
-	struct xt_step *step = peer ? &peer->park.step[XT_STEP_SEND] : NULL;
-	/* stopped by a piece that it moves itself */
-	bool entered = qp->park.step[XT_STEP_SEND].moving;
-
-	if (!peer || peer == qp || !peer->path.loopback || peer->attr.dest_qp_num != qp->info.qpn)
-		return;
-	/* the writes that it had posted were given up */
-	if (peer->engine == e && has_posted(peer) && xt_may_send(peer))
-		xt_req_go_back(peer);
-	if (!__atomic_load_n(&step->used, __ATOMIC_RELAXED))
-		return;
-	/* stopped by a piece that the peer moves, which sees the result */
-	if (step->moving)
-		return;
-	/* if the peer's engine is busy, the accesses take effect */
-	if (!entered && !xt_engine_enter(e, peer->engine))
-		return;
-	if (step->used) {
-		xt_step_clear(step);
-		xt_step_end(&peer->park.step[XT_STEP_AHEAD]);
-		xt_activate(peer);
-		if (peer->engine != e && e->ops->wake)
-			e->ops->wake(e->ctx, peer->engine);
-	}
-	if (!entered)
-		xt_engine_leave(e, peer->engine);
 }

@@ -11,15 +11,4 @@
  */
 uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more);
 
-/*
- * The QP stops: gives up the accesses that its peer has under way to its memory, which the program
- * may use for something else once the QP's receives are flushed.
- */
-void xt_loopback_stop_peer(struct xt_qp *qp);
-
-/* Posted writes of pieces were taken from a list of the QP, as they were done. */
-void xt_loopback_written(struct xt_qp *qp, enum xt_park_side side);
-/* A posted write of a piece failed, and the QP that received it is in ERR: so is its peer now. */
-void xt_loopback_write_failed(struct xt_qp *peer);
-
 #endif /* XT_LOOPBACK_H */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "build.h"
 #include "loopback_show.h"
 
 #include "copy.h"
-#include "requester.h"
 #include "sq.h"
 #include "wr_kind.h"
 

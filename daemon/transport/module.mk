@@ -3,6 +3,7 @@
 # The transport engine as a static library, for the daemon, the simulation, the fuzzers and unit tests
 transport_SRCS := $(addprefix daemon/transport/, \
 	ah.c \
+	build.c \
 	checksum.c \
 	completer.c \
 	copy.c \
@@ -21,8 +22,11 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	key_wr.c \
 	keys.c \
 	loopback.c \
+	loopback_ahead.c \
+	loopback_posted.c \
 	loopback_sends.c \
 	loopback_show.c \
+	loopback_stop.c \
 	memory.c \
 	modify.c \
 	numbers.c \
@@ -37,8 +41,11 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	resend.c \
 	responder.c \
 	responses.c \
+	resume.c \
 	rq.c \
 	rtt.c \
+	rx.c \
+	schedule.c \
 	signature.c \
 	slots.c \
 	sq.c \

@@ -1,30 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Packets that wait for memory or for earlier packets, posted writes, and how QPs go on. */
-#include "completer.h"
+/* Packets that wait for memory or for earlier packets, and posted writes. resume.c goes on. */
 #include "engine.h"
-#include "loopback.h"
-#include "park.h"
+#include "parked.h"
 #include "qp.h"
-#include "requester.h"
-#include "responder.h"
 #include "rq.h"
 #include "sq.h"
 #include "step_io.h"
-#include "unreliable.h"
-#include "wr_kind.h"
-
-/* In one round */
-#define RESUMED 64   /* QPs */
-#define REPLAYED 512 /* packets of all QPs */
-
-/* A packet of a connected QP */
-struct parked_rx {
-	struct xt_parked head;
-	uint32_t psn; /* of an early packet, 32 bits */
-	struct xt_rx rx;
-	struct xt_frame frame;
-	uint8_t data[];
-};
 
 void xt_park_init(struct xt_qp *qp)
 {
@@ -41,36 +22,7 @@ void xt_park_init(struct xt_qp *qp)
 		xt_step_init(&p->step[i], qp, i);
 }
 
-static void update_busy(struct xt_park *p)
-{
-	unsigned i;
-
-	p->busy = false;
-	for (i = 0; i < XT_PARK_SIDES; i++)
-		p->busy |= !xt_list_empty(&p->packets[i]) || !xt_list_empty(&p->posted[i]) ||
-			   !xt_list_empty(&p->early[i]);
-}
-
-static void take_out(struct xt_qp *qp, struct xt_parked *item)
-{
-	xt_list_del(&item->link);
-	qp->park.blocks[item->size]--;
-}
-
-static void put_in(struct xt_qp *qp, struct xt_list *before, struct xt_parked *item)
-{
-	xt_list_add_tail(before, &item->link);
-	qp->park.blocks[item->size]++;
-	qp->park.busy = true;
-}
-
-static void free_item(struct xt_qp *qp, struct xt_parked *item)
-{
-	qp->flow->parked[item->size]--;
-	xt_park_pool_put(&qp->engine->parked, item);
-}
-
-static void free_posted(struct xt_qp *qp, enum xt_park_side side)
+void xt_posted_free(struct xt_qp *qp, enum xt_park_side side)
 {
 	struct xt_park *p = &qp->park;
 
@@ -91,7 +43,7 @@ void xt_park_stop(struct xt_qp *qp)
 	for (i = 0; i < XT_STEPS; i++)
 		xt_step_end(&p->step[i]);
 	for (i = 0; i < XT_PARK_SIDES; i++) {
-		free_posted(qp, i);
+		xt_posted_free(qp, i);
 		xt_list_move_all(&qp->engine->dropped, &p->packets[i]);
 		xt_list_move_all(&qp->engine->dropped, &p->early[i]);
 	}
@@ -168,7 +120,7 @@ void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len)
 	struct xt_parked *item = take_block(qp, len);
 
 	if (item)
-		put_in(qp, &qp->park.packets[side], item);
+		xt_parked_put_in(qp, &qp->park.packets[side], item);
 	else
 		lose(qp, side);
 	return item;
@@ -179,7 +131,7 @@ static enum xt_park_side side_of(const struct xt_rx *rx)
 	return rx->flags & XR_OPF_REQUEST ? XT_PARK_RESPONDER : XT_PARK_REQUESTER;
 }
 
-static void copy_rx(struct parked_rx *item, const struct xt_rx *rx)
+static void copy_rx(struct xt_parked_rx *item, const struct xt_rx *rx)
 {
 	const struct xt_frame *f = rx->frame;
 	uint32_t i, at = 0;
@@ -202,46 +154,18 @@ static void copy_rx(struct parked_rx *item, const struct xt_rx *rx)
 
 void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
-	struct parked_rx *item;
+	struct xt_parked_rx *item;
 
 	item = xt_park_add(qp, side_of(rx), sizeof(*item) + rx->frame->len);
 	if (item)
 		copy_rx(item, rx);
 }
 
-/* Processes a packet again. Returns false if it must go on waiting. */
-static bool process(struct xt_qp *qp, struct xt_parked *item)
-{
-	if (!xt_may_receive(qp))
-		return true;
-	if (qp->info.type == XR_QPT_UD)
-		return xt_ud_resume(qp, item);
-	return xt_rx_connected(qp, &((struct parked_rx *)item)->rx);
-}
-
-/* Returns the number of packets that it did not replay of those that it may. */
-static unsigned replay(struct xt_qp *qp, enum xt_park_side side, unsigned most)
-{
-	struct xt_list *list = &qp->park.packets[side];
-	struct xt_parked *item;
-
-	for (; most && !xt_list_empty(list); most--) {
-		item = (struct xt_parked *)list->next;
-		take_out(qp, item);
-		if (!process(qp, item)) {
-			put_in(qp, list->next, item);
-			break;
-		}
-		free_item(qp, item);
-	}
-	return most;
-}
-
 /* ---- early packets ------------------------------------------------------------------------- */
 
 static uint32_t psn_of(const struct xt_list *l)
 {
-	return ((const struct parked_rx *)l)->psn;
+	return ((const struct xt_parked_rx *)l)->psn;
 }
 
 static uint32_t expected_psn(const struct xt_qp *qp, enum xt_park_side side)
@@ -252,18 +176,18 @@ static uint32_t expected_psn(const struct xt_qp *qp, enum xt_park_side side)
 void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_list *list = &qp->park.early[side_of(rx)], *before = list->prev;
-	struct parked_rx *item;
+	struct xt_parked_rx *item;
 
 	while (before != list && xt_diff(psn_of(before), psn) > 0)
 		before = before->prev;
 	if (before != list && psn_of(before) == psn)
 		return;
-	item = (struct parked_rx *)take_block(qp, sizeof(*item) + rx->frame->len);
+	item = (struct xt_parked_rx *)take_block(qp, sizeof(*item) + rx->frame->len);
 	if (!item)
 		return;
 	copy_rx(item, rx);
 	item->psn = psn;
-	put_in(qp, before->next, &item->head);
+	xt_parked_put_in(qp, before->next, &item->head);
 	XT_QP_COUNT(qp, rx_early, 1);
 }
 
@@ -271,8 +195,8 @@ static void drop_first(struct xt_qp *qp, struct xt_list *list)
 {
 	struct xt_parked *item = (struct xt_parked *)list->next;
 
-	take_out(qp, item);
-	free_item(qp, item);
+	xt_parked_take_out(qp, item);
+	xt_parked_free(qp, item);
 }
 
 enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
@@ -323,32 +247,6 @@ void xt_early_drop(struct xt_qp *qp, enum xt_park_side side)
 		drop_first(qp, &qp->park.early[side]);
 }
 
-/* Processes the expected packet if it came early. Returns false if there is none to process. */
-static bool replay_first(struct xt_qp *qp, enum xt_park_side side)
-{
-	struct xt_list *list = &qp->park.early[side];
-	struct xt_parked *item;
-
-	if (xt_early_check(qp, side) != XT_EARLY_DUE)
-		return false;
-	item = (struct xt_parked *)list->next;
-	take_out(qp, item);
-	if (!process(qp, item)) {
-		put_in(qp, qp->park.packets[side].next, item);
-		return false;
-	}
-	free_item(qp, item);
-	return true;
-}
-
-/* Returns the number of packets that it did not replay of those that it may. */
-static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned most)
-{
-	while (most && xt_list_empty(&qp->park.packets[side]) && replay_first(qp, side))
-		most--;
-	return most;
-}
-
 /* ---- posted writes --------------------------------------------------------------------------- */
 
 struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side)
@@ -368,93 +266,4 @@ uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn)
 
 	*msn = xt_list_empty(posted) ? qp->resp.msn : io->msn;
 	return xt_list_empty(posted) ? qp->resp.epsn : io->psn;
-}
-
-/* Completes requests that waited for posted writes. Returns false if all writes were given up. */
-static bool written(struct xt_qp *qp, enum xt_park_side side)
-{
-	bool posted = xt_posted(&qp->park, side);
-
-	if (qp->path.loopback)
-		xt_loopback_written(qp, side);
-	else if (side == XT_PARK_REQUESTER && xt_may_send(qp) && xt_sq_complete(qp)) {
-		xt_req_check_drained(qp);
-		xt_activate(qp);
-	}
-	return posted == xt_posted(&qp->park, side);
-}
-
-static void refused(struct xt_qp *qp, const struct xt_mem_io *ended)
-{
-	xt_resp_write_failed(qp, ended);
-	if (qp->path.loopback)
-		xt_loopback_write_failed(qp);
-}
-
-/* The first error counts; writes that finished before an earlier one wait for it. */
-static void reap(struct xt_qp *qp, enum xt_park_side side)
-{
-	static const struct xt_wc_error place = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
-	struct xt_park *p = &qp->park;
-	struct xt_mem_io *io, ended;
-
-	while (!xt_list_empty(&p->posted[side])) {
-		io = XT_IO_OF(p->posted[side].next);
-		if (!io->done)
-			return;
-		ended = *io;
-		if (ended.err && !written(qp, side))
-			return;
-		xt_io_free(io);
-		if (!ended.err && ended.receives)
-			xt_rq_written(qp, &ended.cqe, ended.solicited);
-		if (!ended.err)
-			continue;
-		free_posted(qp, side);
-		if (side == XT_PARK_RESPONDER)
-			refused(qp, &ended);
-		else
-			xt_sq_fail(qp, place);
-		return;
-	}
-	if (side == XT_PARK_RESPONDER)
-		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
-}
-
-/* ---- going on -------------------------------------------------------------------------------- */
-
-/* Returns the number of packets that are left of those that it may replay. */
-static unsigned resume(struct xt_qp *qp, unsigned most)
-{
-	unsigned side;
-
-	for (side = 0; side < XT_PARK_SIDES; side++) {
-		if (xt_posted(&qp->park, side)) {
-			reap(qp, side);
-			written(qp, side);
-		}
-		most = replay(qp, side, most);
-		most = replay_early(qp, side, most);
-	}
-	update_busy(&qp->park);
-	if (!most)
-		xt_resume_later(qp);
-	/* an ACK or NAK may have waited for posted writes */
-	if (qp->resp.ack_due != XT_ACK_DUE_NONE)
-		xt_schedule_response(qp);
-	xt_activate(qp);
-	return most;
-}
-
-void xt_resume(struct xt_engine *e)
-{
-	unsigned packets = REPLAYED, qps = RESUMED;
-	struct xt_qp *qp;
-
-	for (; packets && qps && !xt_list_empty(&e->resumed); qps--) {
-		qp = (struct xt_qp *)((char *)e->resumed.next -
-				      offsetof(struct xt_qp, park.resume_link));
-		xt_list_del(&qp->park.resume_link);
-		packets = resume(qp, packets);
-	}
 }

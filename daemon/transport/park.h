@@ -92,9 +92,6 @@ bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_ear
 /* Drops the early packets of a side. */
 void xt_early_drop(struct xt_qp *qp, enum xt_park_side side);
 
-/* Resumes QPs whose accesses have finished, as many as one round permits. */
-void xt_resume(struct xt_engine *e);
-
 /* Returns true if writes of that side are posted. */
 static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)
 {

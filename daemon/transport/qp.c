@@ -9,7 +9,7 @@
 #include "engine.h"
 #include "flow.h"
 #include "list.h"
-#include "loopback.h"
+#include "loopback_stop.h"
 #include "qp.h"
 #include "rd.h"
 #include "rq.h"

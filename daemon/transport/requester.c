@@ -21,7 +21,6 @@
  * the current one, that is, before the work requests behind it (IBTA 10.8.3.3). Earlier ones may
  * still be in flight, except before LOCAL_INV. It completes in order.
  */
-#include "copy.h"
 #include "engine.h"
 #include "flow.h"
 #include "gaps.h"
@@ -107,28 +106,14 @@ void xt_req_check_drained(struct xt_qp *qp)
 
 enum gate { GATE_OPEN, GATE_WAIT, GATE_CAPPED };
 
-uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
-{
-	uint32_t packets = qp->req.read_packets;
-	uint32_t to_boundary = packets - (psn - w->psn) % packets;
-	uint32_t left = w->npsn - (psn - w->psn);
-
-	return to_boundary < left ? to_boundary : left;
-}
-
 static uint32_t span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
 {
 	return w->kind == XT_KIND_READ ? xt_req_read_span(qp, w, psn) : 1;
 }
 
-static bool takes_receive(const struct xt_swqe *w)
-{
-	return w->kind == XT_KIND_SEND || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
-}
-
 static bool has_credit(const struct xt_requester *r, const struct xt_swqe *w)
 {
-	return !r->credits || !takes_receive(w) || xr_psn_diff(w->ssn, r->lsn) <= 0;
+	return !r->credits || !xt_takes_receive(w) || xr_psn_diff(w->ssn, r->lsn) <= 0;
 }
 
 /*
@@ -193,18 +178,6 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 
 /* ---- packets ----------------------------------------------------------------------------- */
 
-uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
-{
-	uint8_t op = w->kind == XT_KIND_SEND ? XR_OP_SEND_FIRST : XR_OP_WRITE_FIRST;
-	bool imm = last && xt_has_imm(w);
-
-	if (last && w->opcode == XR_WR_SEND_WITH_INV)
-		return first ? XR_OP_SEND_ONLY_INV : XR_OP_SEND_LAST_INV;
-	if (first)
-		return op + (last ? XR_OP_SEND_ONLY + imm : XR_OP_SEND_FIRST);
-	return op + (last ? XR_OP_SEND_LAST + imm : XR_OP_SEND_MIDDLE);
-}
-
 /*
  * Returns true if this message is unsignaled and the next one, which will request the ACK for both,
  * can follow at once. If the next one fails or is delayed, xt_req_resend_ackreq() requests the ACK.
@@ -245,41 +218,12 @@ static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, u
 		return true;
 	if (xt_diff(r->ackreq_psn, r->unacked) < 0 && fills_window(qp))
 		return true;
-	if (r->credits && takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
+	if (r->credits && xt_takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
 		return true;
 	/* With a rate limit, the next packet may be sent later than the peer's ACK timeout. */
 	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->mtu)))
 		return true;
 	return last && (budget == 1 || !next_requests_ack(qp, w));
-}
-
-void xt_req_data_headers(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
-{
-	const struct xt_swqe *w = xt_swqe(qp, at->index);
-	bool first = at->psn == w->psn, last = at->psn + 1 == w->psn + w->npsn;
-
-	p->opcode = xt_data_opcode(w, first, last);
-	/* IBTA 9.2.3: only packets that complete a receive */
-	p->solicited = last && takes_receive(w) && (w->flags & XR_SEND_SOLICITED);
-	if (first && w->kind == XT_KIND_WRITE)
-		xt_ext_reth(p, w->remote_addr, w->rkey, w->length);
-	if (last && xt_has_imm(w))
-		xt_ext_put(p, &w->imm, sizeof(w->imm));
-	if (last && w->opcode == XR_WR_SEND_WITH_INV)
-		xt_ext_ieth(p, w->inv_rkey);
-}
-
-bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
-{
-	struct xt_swqe *w = xt_swqe(qp, at->index);
-	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
-	bool ok;
-
-	xt_req_data_headers(qp, at, p);
-	ok = xt_gather(qp, at->index, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
-	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false) && !off)
-		xt_sq_read_ahead(qp, at->index);
-	return ok;
 }
 
 /* Builds a packet except for AckReq. */

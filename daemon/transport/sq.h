@@ -83,6 +83,12 @@ static inline bool xt_has_imm(const struct xt_swqe *w)
 	return w->opcode == XR_WR_SEND_WITH_IMM || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
 }
 
+/* Returns true if the last packet of a message completes a receive. */
+static inline bool xt_takes_receive(const struct xt_swqe *w)
+{
+	return w->kind == XT_KIND_SEND || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
+}
+
 /* Allocates memory for xt_sq_alloc(); the engine may run meanwhile. -ENOMEM. */
 int xt_sq_prepare(struct xt_qp *qp);
 /* Allocates the private copies of entries, needed in RTS and later states. -ENOMEM. */

@@ -6,6 +6,7 @@
  */
 #include <xroce/gid.h>
 
+#include "build.h"
 #include "ah.h"
 #include "copy.h"
 #include "engine.h"

@@ -2,10 +2,10 @@
 /* The code of each kind of work request, and the tables of kinds and opcodes */
 #include <errno.h>
 
+#include "build.h"
 #include "copy.h"
 #include "key_wr.h"
 #include "packet.h"
-#include "requester.h"
 #include "execute.h"
 #include "wr_kind.h"
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The packets of SENDs and WRITEs. */
+
+#include "build.h"
+#include "copy.h"
+#include "packet.h"
+#include "qp.h"
+
+uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
+{
+	uint8_t op = w->kind == XT_KIND_SEND ? XR_OP_SEND_FIRST : XR_OP_WRITE_FIRST;
+	bool imm = last && xt_has_imm(w);
+
+	if (last && w->opcode == XR_WR_SEND_WITH_INV)
+		return first ? XR_OP_SEND_ONLY_INV : XR_OP_SEND_LAST_INV;
+	if (first)
+		return op + (last ? XR_OP_SEND_ONLY + imm : XR_OP_SEND_FIRST);
+	return op + (last ? XR_OP_SEND_LAST + imm : XR_OP_SEND_MIDDLE);
+}
+
+void xt_req_data_headers(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
+	bool first = at->psn == w->psn, last = at->psn + 1 == w->psn + w->npsn;
+
+	p->opcode = xt_data_opcode(w, first, last);
+	/* IBTA 9.2.3: only packets that complete a receive */
+	p->solicited = last && xt_takes_receive(w) && (w->flags & XR_SEND_SOLICITED);
+	if (first && w->kind == XT_KIND_WRITE)
+		xt_ext_reth(p, w->remote_addr, w->rkey, w->length);
+	if (last && xt_has_imm(w))
+		xt_ext_put(p, &w->imm, sizeof(w->imm));
+	if (last && w->opcode == XR_WR_SEND_WITH_INV)
+		xt_ext_ieth(p, w->inv_rkey);
+}
+
+bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	struct xt_swqe *w = xt_swqe(qp, at->index);
+	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
+	bool ok;
+
+	xt_req_data_headers(qp, at, p);
+	ok = xt_gather(qp, at->index, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
+	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false) && !off)
+		xt_sq_read_ahead(qp, at->index);
+	return ok;
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* QPs whose accesses to memory have finished, or whose missing packets have arrived, go on. */
+
+#include "engine.h"
+#include "flow.h"
+#include "loopback_posted.h"
+#include "parked.h"
+#include "qp.h"
+#include "requester.h"
+#include "responder.h"
+#include "resume.h"
+#include "rq.h"
+#include "sq.h"
+#include "step_io.h"
+#include "unreliable.h"
+
+/* In one round */
+#define RESUMED 64   /* QPs */
+#define REPLAYED 512 /* packets of all QPs */
+
+/* ---- packets ------------------------------------------------------------------------------- */
+
+/* Processes a packet again. Returns false if it must go on waiting. */
+static bool process(struct xt_qp *qp, struct xt_parked *item)
+{
+	if (!xt_may_receive(qp))
+		return true;
+	if (qp->info.type == XR_QPT_UD)
+		return xt_ud_resume(qp, item);
+	return xt_rx_connected(qp, &((struct xt_parked_rx *)item)->rx);
+}
+
+/* Returns the number of packets that it did not replay of those that it may. */
+static unsigned replay(struct xt_qp *qp, enum xt_park_side side, unsigned most)
+{
+	struct xt_list *list = &qp->park.packets[side];
+	struct xt_parked *item;
+
+	for (; most && !xt_list_empty(list); most--) {
+		item = (struct xt_parked *)list->next;
+		xt_parked_take_out(qp, item);
+		if (!process(qp, item)) {
+			xt_parked_put_in(qp, list->next, item);
+			break;
+		}
+		xt_parked_free(qp, item);
+	}
+	return most;
+}
+
+/* Processes the expected packet if it came early. Returns false if there is none to process. */
+static bool replay_first(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_list *list = &qp->park.early[side];
+	struct xt_parked *item;
+
+	if (xt_early_check(qp, side) != XT_EARLY_DUE)
+		return false;
+	item = (struct xt_parked *)list->next;
+	xt_parked_take_out(qp, item);
+	if (!process(qp, item)) {
+		xt_parked_put_in(qp, qp->park.packets[side].next, item);
+		return false;
+	}
+	xt_parked_free(qp, item);
+	return true;
+}
+
+/* Returns the number of packets that it did not replay of those that it may. */
+static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned most)
+{
+	while (most && xt_list_empty(&qp->park.packets[side]) && replay_first(qp, side))
+		most--;
+	return most;
+}
+
+/* ---- posted writes --------------------------------------------------------------------------- */
+
+/* Completes requests that waited for posted writes. Returns false if all writes were given up. */
+static bool written(struct xt_qp *qp, enum xt_park_side side)
+{
+	bool posted = xt_posted(&qp->park, side);
+
+	if (qp->path.loopback)
+		xt_loopback_written(qp, side);
+	else if (side == XT_PARK_REQUESTER && xt_may_send(qp) && xt_sq_complete(qp)) {
+		xt_req_check_drained(qp);
+		xt_activate(qp);
+	}
+	return posted == xt_posted(&qp->park, side);
+}
+
+static void refused(struct xt_qp *qp, const struct xt_mem_io *ended)
+{
+	xt_resp_write_failed(qp, ended);
+	if (qp->path.loopback)
+		xt_loopback_write_failed(qp);
+}
+
+/* The first error counts; writes that finished before an earlier one wait for it. */
+static void reap(struct xt_qp *qp, enum xt_park_side side)
+{
+	static const struct xt_wc_error place = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
+	struct xt_park *p = &qp->park;
+	struct xt_mem_io *io, ended;
+
+	while (!xt_list_empty(&p->posted[side])) {
+		io = XT_IO_OF(p->posted[side].next);
+		if (!io->done)
+			return;
+		ended = *io;
+		if (ended.err && !written(qp, side))
+			return;
+		xt_io_free(io);
+		if (!ended.err && ended.receives)
+			xt_rq_written(qp, &ended.cqe, ended.solicited);
+		if (!ended.err)
+			continue;
+		xt_posted_free(qp, side);
+		if (side == XT_PARK_RESPONDER)
+			refused(qp, &ended);
+		else
+			xt_sq_fail(qp, place);
+		return;
+	}
+	if (side == XT_PARK_RESPONDER)
+		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
+}
+
+/* ---- QPs ----------------------------------------------------------------------------------- */
+
+static void update_busy(struct xt_park *p)
+{
+	unsigned i;
+
+	p->busy = false;
+	for (i = 0; i < XT_PARK_SIDES; i++)
+		p->busy |= !xt_list_empty(&p->packets[i]) || !xt_list_empty(&p->posted[i]) ||
+			   !xt_list_empty(&p->early[i]);
+}
+
+/* Returns the number of packets that are left of those that it may replay. */
+static unsigned resume(struct xt_qp *qp, unsigned most)
+{
+	unsigned side;
+
+	for (side = 0; side < XT_PARK_SIDES; side++) {
+		if (xt_posted(&qp->park, side)) {
+			reap(qp, side);
+			written(qp, side);
+		}
+		most = replay(qp, side, most);
+		most = replay_early(qp, side, most);
+	}
+	update_busy(&qp->park);
+	if (!most)
+		xt_resume_later(qp);
+	/* an ACK or NAK may have waited for posted writes */
+	if (qp->resp.ack_due != XT_ACK_DUE_NONE)
+		xt_schedule_response(qp);
+	xt_activate(qp);
+	return most;
+}
+
+void xt_resume(struct xt_engine *e)
+{
+	unsigned packets = REPLAYED, qps = RESUMED;
+	struct xt_qp *qp;
+
+	for (; packets && qps && !xt_list_empty(&e->resumed); qps--) {
+		qp = (struct xt_qp *)((char *)e->resumed.next -
+				      offsetof(struct xt_qp, park.resume_link));
+		xt_list_del(&qp->park.resume_link);
+		packets = resume(qp, packets);
+	}
+}
