@@ -206,3 +206,12 @@ void xd_log_at(struct xd_log_site *site, enum xd_log_level level, const char *fm
 		suppress(site, level, text);
 	pthread_mutex_unlock(&log_lock);
 }
+
+void xd_log_library(const char *fmt, va_list ap)
+{
+	char text[512];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text[strcspn(text, "\n")] = 0;
+	xd_log(XD_DEBUG, "%s", text);
+}

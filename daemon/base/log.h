@@ -38,6 +38,8 @@ void xd_log_init(const char *device, enum xd_log_level max);
 	} while (0)
 __attribute__((format(printf, 3, 4))) void xd_log_at(struct xd_log_site *site,
 						     enum xd_log_level level, const char *fmt, ...);
+/* Logs the first line of a library's message, as XD_DEBUG. */
+__attribute__((format(printf, 1, 0))) void xd_log_library(const char *fmt, va_list ap);
 /* Logs the numbers of suppressed messages now. */
 void xd_log_flush(void);
 

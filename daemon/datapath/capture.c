@@ -56,12 +56,13 @@ static bool has_ip(const struct xt_frame *f, uint32_t len)
 static bool peer_of(const struct xt_frame *f, bool sent, struct xr_addr *peer)
 {
 	const uint8_t *ip = f->seg[0].data + f->meta.ip_off;
+	__be32 addr;
 
 	if (f->meta.ip_version == 4) {
 		if (!has_ip(f, XR_IPV4_HLEN))
 			return false;
-		*peer = (struct xr_addr){ .raw[10] = 0xff, .raw[11] = 0xff };
-		memcpy(peer->raw + XR_GID_IPV4_OFF, ip + (sent ? 16 : 12), 4);
+		memcpy(&addr, ip + (sent ? 16 : 12), sizeof(addr));
+		xr_gid_set_ipv4(peer, addr);
 		return true;
 	}
 	if (!has_ip(f, XR_IPV6_HLEN))

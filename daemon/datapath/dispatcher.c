@@ -28,13 +28,8 @@ struct target {
 
 static int to_log(enum libxdp_print_level level, const char *fmt, va_list ap)
 {
-	char text[512];
-
-	if (level != LIBXDP_WARN)
-		return 0;
-	vsnprintf(text, sizeof(text), fmt, ap);
-	text[strcspn(text, "\n")] = 0;
-	xd_log(XD_DEBUG, "%s", text);
+	if (level == LIBXDP_WARN)
+		xd_log_library(fmt, ap);
 	return 0;
 }
 

@@ -61,13 +61,8 @@ static int map_fd(const struct bpf_map *map)
 
 static int quiet_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	char text[512];
-
-	if (level != LIBBPF_WARN)
-		return 0;
-	vsnprintf(text, sizeof(text), fmt, ap);
-	text[strcspn(text, "\n")] = 0;
-	xd_log(XD_DEBUG, "%s", text);
+	if (level == LIBBPF_WARN)
+		xd_log_library(fmt, ap);
 	return 0;
 }
 

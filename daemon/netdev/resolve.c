@@ -61,21 +61,29 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
+/* Begins a request for the route to an address. buf: for the message */
+static struct nlmsghdr *route_request(char *buf, const struct xd_ip *dst, struct rtmsg **rtm)
+{
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+
+	nlh->nlmsg_type = RTM_GETROUTE;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	*rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(**rtm));
+	(*rtm)->rtm_family = (unsigned char)dst->family;
+	(*rtm)->rtm_dst_len = (unsigned char)(dst->len * 8);
+	mnl_attr_put(nlh, RTA_DST, dst->len, dst->bytes);
+	return nlh;
+}
+
 static int request_route(struct xd_net *net, struct route *r, const struct xd_ip *from,
 			 uint32_t flags)
 {
 	char buf[512];
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct rtmsg *rtm;
+	struct nlmsghdr *nlh = route_request(buf, &r->hop, &rtm);
 
-	nlh->nlmsg_type = RTM_GETROUTE;
-	nlh->nlmsg_flags = NLM_F_REQUEST;
-	rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rtm));
-	rtm->rtm_family = (unsigned char)r->hop.family;
-	rtm->rtm_dst_len = (unsigned char)(r->hop.len * 8);
 	rtm->rtm_src_len = (unsigned char)(from->len * 8);
 	rtm->rtm_flags = flags;
-	mnl_attr_put(nlh, RTA_DST, r->hop.len, r->hop.bytes);
 	mnl_attr_put(nlh, RTA_SRC, from->len, from->bytes);
 	mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
 	return xd_net_request(net, nlh, on_route, r);
@@ -132,15 +140,9 @@ static int request_source(struct xd_net *net, const struct xd_ip *dst, struct so
 	bool link_local = dst->family == AF_INET6 && dst->bytes[0] == 0xfe &&
 			  (dst->bytes[1] & 0xc0) == 0x80;
 	char buf[512];
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct rtmsg *rtm;
+	struct nlmsghdr *nlh = route_request(buf, dst, &rtm);
 
-	nlh->nlmsg_type = RTM_GETROUTE;
-	nlh->nlmsg_flags = NLM_F_REQUEST;
-	rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rtm));
-	rtm->rtm_family = (unsigned char)dst->family;
-	rtm->rtm_dst_len = (unsigned char)(dst->len * 8);
-	mnl_attr_put(nlh, RTA_DST, dst->len, dst->bytes);
 	if (link_local)
 		mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
 	return xd_net_request(net, nlh, on_source, s);

@@ -53,7 +53,8 @@ static void put_device(struct openmetrics *m, const struct xd_device *dev)
 
 typedef struct xd_worker_stats stats_of;
 
-static void put_worker_counter(struct openmetrics *m, const struct xd_device *dev, size_t field)
+static void put_worker(struct openmetrics *m, const struct xd_device *dev, size_t field,
+		       void (*put)(struct openmetrics *m, uint64_t value))
 {
 	stats_of s;
 
@@ -61,19 +62,7 @@ static void put_worker_counter(struct openmetrics *m, const struct xd_device *de
 		xd_worker_stats(dev->workers, i, &s);
 		om_begin(m);
 		om_label_number(m, "worker", i);
-		om_value(m, *(uint64_t *)((char *)&s + field));
-	}
-}
-
-static void put_worker_time(struct openmetrics *m, const struct xd_device *dev, size_t field)
-{
-	stats_of s;
-
-	for (uint32_t i = 0; i < xd_workers_count(dev->workers); i++) {
-		xd_worker_stats(dev->workers, i, &s);
-		om_begin(m);
-		om_label_number(m, "worker", i);
-		om_seconds(m, *(uint64_t *)((char *)&s + field));
+		put(m, *(uint64_t *)((char *)&s + field));
 	}
 }
 
@@ -96,12 +85,12 @@ static void put_workers(struct openmetrics *m, const struct xd_device *dev)
 {
 #define X(name, help)                                                                              \
 	om_family(m, "worker_" #name, OM_COUNTER, help);                                           \
-	put_worker_counter(m, dev, offsetof(stats_of, name));
+	put_worker(m, dev, offsetof(stats_of, name), om_value);
 	WORKER_COUNTERS(X)
 #undef X
 #define X(name, help)                                                                              \
 	om_family(m, "worker_" #name "_seconds", OM_COUNTER, help);                                \
-	put_worker_time(m, dev, offsetof(stats_of, name##_ns));
+	put_worker(m, dev, offsetof(stats_of, name##_ns), om_seconds);
 	WORKER_TIMES(X)
 #undef X
 }

@@ -315,17 +315,26 @@ static enum xr_reason check_list(const struct xt_key *key, const struct xt_swqe 
 	return w->bind_len > w->reg.pages * size - off ? XR_KEY_RANGE : XR_OK;
 }
 
-static enum xr_reason check_fast(const struct xt_qp *qp, const struct xt_key *key,
-				 const struct xt_swqe *w)
+/* Checks a registration against its key. flag: kind of the key; allowed: rights it may have */
+static enum xr_reason check_reg(const struct xt_qp *qp, const struct xt_key *key,
+				const struct xt_swqe *w, uint32_t flag, uint32_t allowed)
 {
-	if (!key || !(key->entry.flags & XR_KEYF_FAST))
+	if (!key || !(key->entry.flags & flag))
 		return XR_KEY_INDEX;
 	if (key->entry.pd != qp->info.pd)
 		return XR_KEY_PD;
-	if (w->reg.access & ~(uint32_t)FAST_ACCESS ||
+	if (w->reg.access & ~allowed ||
 	    (w->reg.access & WRITES && !(w->reg.access & XR_ACCESS_LOCAL_WRITE)))
 		return XR_KEY_ACCESS;
-	return check_list(key, w);
+	return XR_OK;
+}
+
+static enum xr_reason check_fast(const struct xt_qp *qp, const struct xt_key *key,
+				 const struct xt_swqe *w)
+{
+	enum xr_reason why = check_reg(qp, key, w, XR_KEYF_FAST, FAST_ACCESS);
+
+	return why == XR_OK ? check_list(key, w) : why;
 }
 
 static void add_run(struct xt_mem *mem, uint64_t addr, uint64_t len)
@@ -445,13 +454,10 @@ static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 static enum xr_reason check_integrity(const struct xt_qp *qp, const struct xt_key *key,
 				      const struct xt_swqe *w)
 {
-	if (!key || !(key->entry.flags & XR_KEYF_INTEGRITY))
-		return XR_KEY_INDEX;
-	if (key->entry.pd != qp->info.pd)
-		return XR_KEY_PD;
-	if (w->reg.access & ~(uint32_t)INTEGRITY_ACCESS ||
-	    (w->reg.access & WRITES && !(w->reg.access & XR_ACCESS_LOCAL_WRITE)))
-		return XR_KEY_ACCESS;
+	enum xr_reason why = check_reg(qp, key, w, XR_KEYF_INTEGRITY, INTEGRITY_ACCESS);
+
+	if (why != XR_OK)
+		return why;
 	return w->reg.list >= XR_FAST_LISTS || !w->bind_len ||
 			       w->remote_addr + w->bind_len < w->remote_addr
 		       ? XR_KEY_RANGE

@@ -12,7 +12,8 @@
 
 /* ---- protection domains -------------------------------------------------------- */
 
-struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
+/* req: NULL, or the body of the request, whose reply has the handle */
+static struct ibv_pd *new_pd(struct ibv_context *ibctx, uint32_t type, const void *req, size_t len)
 {
 	struct xp_pd *pd = calloc(1, sizeof(*pd));
 	struct xr_handle_rep rep;
@@ -21,7 +22,7 @@ struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
 	if (!pd)
 		return xp_null(ENOMEM);
 	ibctx = xp_process_context(ibctx);
-	err = xp_request(xp_ctx(ibctx), XR_MSG_ALLOC_PD, NULL, 0, &rep, sizeof(rep));
+	err = xp_request(xp_ctx(ibctx), type, req, len, &rep, sizeof(rep));
 	if (err) {
 		free(pd);
 		return xp_null(err);
@@ -29,6 +30,11 @@ struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
 	pd->ibpd.context = ibctx;
 	pd->ibpd.handle = rep.handle;
 	return &pd->ibpd;
+}
+
+struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
+{
+	return new_pd(ibctx, XR_MSG_ALLOC_PD, NULL, 0);
 }
 
 static unsigned int refs(const unsigned int *count)
@@ -80,22 +86,9 @@ int xp_dealloc_pd(struct ibv_pd *ibpd)
 
 struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle)
 {
-	struct xr_handle_req req = { .handle = handle };
-	struct xp_pd *pd = calloc(1, sizeof(*pd));
-	struct xr_handle_rep rep;
-	int err;
+	const struct xr_handle_req req = { .handle = handle };
 
-	if (!pd)
-		return xp_null(ENOMEM);
-	ibctx = xp_process_context(ibctx);
-	err = xp_request(xp_ctx(ibctx), XR_MSG_IMPORT_PD, &req, sizeof(req), &rep, sizeof(rep));
-	if (err) {
-		free(pd);
-		return xp_null(err);
-	}
-	pd->ibpd.context = ibctx;
-	pd->ibpd.handle = rep.handle;
-	return &pd->ibpd;
+	return new_pd(ibctx, XR_MSG_IMPORT_PD, &req, sizeof(req));
 }
 
 /*
