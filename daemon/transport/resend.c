@@ -148,7 +148,8 @@ static void shrink(struct xt_qp *qp)
 		r->window = less > SHRUNK_WINDOW ? less : SHRUNK_WINDOW;
 }
 
-bool xt_req_retry(struct xt_qp *qp)
+/* Uses one retry. Returns false if none was left; the QP is in ERR then. */
+static bool use_retry(struct xt_qp *qp)
 {
 	static const struct xt_wc_error exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
 	struct xt_requester *r = &qp->req;
@@ -199,7 +200,7 @@ static bool may_send_again(struct xt_qp *qp)
 	if (r->wait == XT_WAIT_RNR)
 		return false;
 	if (!xt_was_sent_again(r))
-		return xt_req_retry(qp);
+		return use_retry(qp);
 	return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_late(qp);
 }
 
@@ -250,7 +251,7 @@ void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
 	if (r->wait == XT_WAIT_RNR)
 		return;
 	if (!xt_was_sent_again(r)) {
-		if (!xt_req_retry(qp))
+		if (!use_retry(qp))
 			return;
 		begin_again(qp, end, true);
 		/* run_gaps() of the requester sends it */
@@ -326,7 +327,7 @@ void xt_req_timeout(struct xt_qp *qp)
 	}
 	XT_QP_COUNT(qp, timeouts, 1);
 	XR_PROBE3(retry, qp->info.qpn, r->unacked & XR_PSN_MASK, r->retry_left);
-	if (!xt_req_retry(qp))
+	if (!use_retry(qp))
 		return;
 	r->wait = XT_WAIT_NONE;
 	r->window = SHRUNK_WINDOW;

@@ -36,8 +36,6 @@ void xt_req_response_lost(struct xt_qp *qp, uint32_t end);
  * should have requested the ACK was cancelled. Returns false if a response is requested already.
  */
 bool xt_req_resend_ackreq(struct xt_qp *qp);
-/* Uses one retry. Returns false if none was left; the QP is in ERR then. */
-bool xt_req_retry(struct xt_qp *qp);
 /* Returns true if packets are to be sent again before `next`. */
 static inline bool xt_sends_again(const struct xt_requester *r)
 {

@@ -49,7 +49,8 @@ static void count_bound(struct xp_cm_channel *ch, const struct xp_cm_id *id, int
 		watch_connection(ch, s, s->bound);
 }
 
-void xp_cm_source_settle(struct xp_cm_channel *ch, struct xp_cm_source *s)
+/* Closes the connection to a lost daemon once the program has read all DEVICE_REMOVAL of it. */
+static void settle(struct xp_cm_channel *ch, struct xp_cm_source *s)
 {
 	if (!s->lost || s->removals)
 		return;
@@ -64,7 +65,7 @@ static void forget_removal(struct xp_cm_channel *ch, struct xp_cm_id *id)
 	id->removed = false;
 	ch->removals--;
 	id->parts->source->removals--;
-	xp_cm_source_settle(ch, id->parts->source);
+	settle(ch, id->parts->source);
 }
 
 struct xp_cm_id *xp_cm_id_take_removal(struct xp_cm_channel *ch)
@@ -400,7 +401,8 @@ void xp_cm_source_add(struct xp_cm_channel *ch, struct xp_cm_source *s, int even
 	*at = s;
 }
 
-void xp_cm_source_lost(struct xp_cm_channel *ch, struct xp_cm_source *s)
+/* Handles the end of a daemon: queues DEVICE_REMOVAL for its committed ids. */
+static void source_lost(struct xp_cm_channel *ch, struct xp_cm_source *s)
 {
 	struct xp_cm_part *p, *next;
 	struct xp_cm_id *id;
@@ -419,7 +421,7 @@ void xp_cm_source_lost(struct xp_cm_channel *ch, struct xp_cm_source *s)
 		}
 	}
 	xp_debug("rdma_cm: %s: the daemon is gone", s->path);
-	xp_cm_source_settle(ch, s);
+	settle(ch, s);
 }
 
 void xp_cm_sources_check(struct xp_cm_channel *ch)
@@ -429,7 +431,7 @@ void xp_cm_sources_check(struct xp_cm_channel *ch)
 	while (*at) {
 		s = *at;
 		if (!s->lost && xp_cm_source_failed(s))
-			xp_cm_source_lost(ch, s);
+			source_lost(ch, s);
 		if (s->lost && !s->parts) {
 			*at = s->next;
 			free(s);

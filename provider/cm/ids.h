@@ -125,12 +125,8 @@ int xp_cm_id_extend(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_
 void xp_cm_source_add(struct xp_cm_channel *ch, struct xp_cm_source *s, int events);
 /* Returns the channel's connection to a source of another channel, or NULL. */
 struct xp_cm_source *xp_cm_source_in(const struct xp_cm_channel *ch, const struct xp_cm_source *s);
-/* Handles the end of a daemon: queues DEVICE_REMOVAL for its committed ids. */
-void xp_cm_source_lost(struct xp_cm_channel *ch, struct xp_cm_source *s);
 /* Returns an id for which DEVICE_REMOVAL is to be read, and takes it as read; NULL: none. */
 struct xp_cm_id *xp_cm_id_take_removal(struct xp_cm_channel *ch);
-/* Closes the connection to a lost daemon once the program has read all DEVICE_REMOVAL of it. */
-void xp_cm_source_settle(struct xp_cm_channel *ch, struct xp_cm_source *s);
 /* Handles the end of all daemons whose connection failed. */
 void xp_cm_sources_check(struct xp_cm_channel *ch);
 

@@ -174,7 +174,8 @@ static int connect_context(struct xp_context *ctx, const uint8_t *token)
 	return ctx->conn.broken ? -EIO : err;
 }
 
-struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *token)
+/* token: NULL, or that of a context whose objects the new one may import */
+static struct ibv_context *open_with_token(struct ibv_device *ibdev, const uint8_t *token)
 {
 	struct xp_context *ctx = xp_context_alloc((struct xp_device *)ibdev);
 	int err;
@@ -192,14 +193,14 @@ struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *
 	ctx->ibctx->cmd_fd = ctx->token_fd;
 	ctx->ibctx->num_comp_vectors = (int)ctx->workers;
 	set_ops(ctx->ibctx);
-	ctx->open = xp_open_with_token;
+	ctx->open = open_with_token;
 	xp_fork_watch(ctx);
 	return ctx->ibctx;
 }
 
 struct ibv_context *xp_open_device(struct ibv_device *ibdev)
 {
-	return xp_open_with_token(ibdev, NULL);
+	return open_with_token(ibdev, NULL);
 }
 
 struct ibv_context *xp_import_device(int fd)
@@ -213,7 +214,7 @@ struct ibv_context *xp_import_device(int fd)
 	dev = xp_device_find(t.path);
 	if (!dev)
 		return xp_null(ENODEV);
-	ibctx = xp_open_with_token(&dev->ibdev, t.token);
+	ibctx = open_with_token(&dev->ibdev, t.token);
 	/* On success the verb owns fd. The new context has a token file of its own. */
 	if (ibctx)
 		close(fd);

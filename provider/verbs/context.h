@@ -47,6 +47,9 @@ struct xp_context {
 	struct xr_query_device_rep attr;
 
 	/* child.c */
+	/*
+	 * Opens a context. token: NULL, or that of a context whose objects the new one may import
+	 */
 	struct ibv_context *(*open)(struct ibv_device *ibdev, const uint8_t *token);
 	struct xp_context *next;	   /* list of all contexts */
 	struct xp_context *child, *parent; /* in a child process: its context, and vice versa */
@@ -80,12 +83,6 @@ static inline const char *xp_health_text(const struct xp_context *ctx)
 }
 
 struct ibv_context *xp_open_device(struct ibv_device *ibdev);
-
-/*
- * Like xp_open_device(), with the right to import objects of another context.
- * @token: of that context, or NULL.
- */
-struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *token);
 
 /* ibv_import_device(): fd is a token file. */
 struct ibv_context *xp_import_device(int fd);
