@@ -48,7 +48,7 @@ static __always_inline void report(struct xdp_md *ctx, const struct xr_packet *p
 		return;
 	}
 	fill_report(ctx, pkt, reason, r);
-	/* the daemon looks at the ring at intervals */
+	/* the daemon polls the ring at intervals */
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 

@@ -104,7 +104,7 @@ static void raise_nice_limit(void)
 
 /* ---- events of the network interface --------------------------------------------- */
 
-/* What `systemctl status` shows */
+/* The status line of `systemctl status` */
 static void notify_status(const struct xd_device *dev)
 {
 	const struct xd_link *link = xd_net_link(dev->net);

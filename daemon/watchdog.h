@@ -9,7 +9,7 @@
 struct xd_device;
 struct xd_watchdog;
 
-/* *watchdog is NULL if the service manager does not want it. -ENOMEM. */
+/* *watchdog is NULL if the service has no WatchdogSec=. -ENOMEM. */
 int xd_watchdog_start(const struct xd_device *dev, struct xd_watchdog **watchdog);
 void xd_watchdog_stop(struct xd_watchdog *w); /* NULL allowed */
 

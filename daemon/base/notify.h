@@ -9,8 +9,8 @@
 void xd_notify(const char *state);
 
 /*
- * Returns the time in ns within which the service manager wants "WATCHDOG=1" again (WatchdogSec=);
- * 0: it does not.
+ * Returns the longest interval in ns between two messages "WATCHDOG=1" (WatchdogSec=); 0: the
+ * service manager expects none.
  */
 uint64_t xd_notify_watchdog(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits the system calls of a process, whoever started it. Calls that are not listed fail with
- * EPERM and are logged by the kernel; those that only an attacker would make end the process.
+ * Limits the system calls of a process, with or without privileges. Calls that are not listed fail
+ * with EPERM and are logged by the kernel; those that only an attacker would make end the process.
  */
 #ifndef XD_SECCOMP_H
 #define XD_SECCOMP_H

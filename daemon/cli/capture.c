@@ -17,7 +17,7 @@
 
 #define POLL_NS 4000000L
 #define DEFAULT_RING_MB 32
-/* What follows an event is captured as well, for this long. */
+/* The capture goes on for this long after an event. */
 #define AFTER_EVENT_NS 100000000ull
 #define BLOCK_MAX (PCAPNG_BLOCK_MAX + CAPTURE_PACKET_MAX)
 

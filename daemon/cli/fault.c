@@ -14,7 +14,7 @@
 
 static const char *const kinds[] = { "drop", "dup", "reorder", "corrupt", "delay" };
 
-/* What is given for all faults of the command line */
+/* Options that apply to all faults of a command line */
 struct settings {
 	uint64_t seed;
 	const char *direction; /* "", " rx" or " tx" */

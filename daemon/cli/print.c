@@ -209,7 +209,7 @@ static bool is_clock(const char *name)
 	return !strcmp(name, "time_ns") || !strcmp(name, "created_ns");
 }
 
-/* Replaces a number by one with a unit, if its name tells that it is a time or a size. */
+/* Formats a number with a unit if its name is that of a time or a size. */
 static char *with_unit(char *text, const char *name, const json_t *v)
 {
 	char amount[32];

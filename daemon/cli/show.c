@@ -194,8 +194,8 @@ static bool has_rows(uint32_t what)
 }
 
 /*
- * DEV may precede the filters, which are pairs, so their number tells whether it does. "dev" and
- * "help" are words as in ip(8).
+ * Filters are pairs, so DEV precedes them if the number of arguments is odd. "dev" and "help" are
+ * keywords as in ip(8).
  */
 int cli_take_filters(struct cli *cli, int argc, char **argv, char **device)
 {

@@ -257,7 +257,7 @@ static int by_group(const void *a, const void *b)
 	return order ? order : strcmp(x->name, y->name);
 }
 
-/* Returns a copy of the rows, grouped as the view wants; the caller frees it. */
+/* Returns a copy of the rows, grouped for the selected view; the caller frees it. */
 static struct row *group(const struct top *t, size_t *n)
 {
 	struct row *rows = calloc(t->now.rows + 1, sizeof(*rows));

@@ -27,7 +27,7 @@ struct xd_gate {
 	void *arg;
 	int pidfd, sock; /* -1: not started */
 	struct xd_watch *watch;
-	bool taking; /* it was told to receive a request, which has not arrived here */
+	bool taking; /* the process receives a request, and has not passed it on yet */
 };
 
 /* The caller sets loop, spawner, fn and arg. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the queue pairs of each program have sent and received, for metrics. A program is a user and
- * the name of a process; the clients of one program count together. Names are chosen by programs,
- * and systems that collect metrics keep each name for ever. So the number of programs is limited
- * while the daemon runs; further ones count together.
+ * Traffic of the queue pairs of each program, for metrics. A program is a user and the name of a
+ * process; the clients of one program count together. Names are chosen by programs, and systems
+ * that collect metrics never delete a name. So the daemon counts a limited number of programs
+ * separately, and all others together.
  */
 #ifndef XD_PROGRAMS_H
 #define XD_PROGRAMS_H
@@ -17,7 +17,6 @@
 #define XD_USER_PROGRAMS 16 /* of one user */
 
 struct xd_client;
-struct xd_clients;
 
 struct xd_program {
 	struct xd_program *next;

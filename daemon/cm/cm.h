@@ -21,8 +21,8 @@
  *   xc_sidr_request()       -- SIDR_REQ -->   XC_EVENT_SIDR_REQ with a new id
  *   XC_EVENT_SIDR_REP       <-- SIDR_REP --   xc_sidr_reply()
  *
- * An id belongs to the user, who calls xc_destroy() for each, also after its exchange has ended.
- * Every function may be called by the event callback, also xc_destroy() for the id of the event.
+ * The user owns the ids, and calls xc_destroy() for each, also after its exchange has ended. Every
+ * function may be called by the event callback, also xc_destroy() for the id of the event.
  * Functions that return an int return 0 or a negative errno: -EINVAL if the state of the id does
  * not allow the call or a parameter is out of range.
  *
@@ -277,8 +277,6 @@ const char *xc_reason_text(unsigned reason);
  * The RDMA IP CM service (IBTA annex A11): service IDs that contain an RDMA port space and a port,
  * and a header at the start of the private data of REQ and SIDR_REQ that contains addresses.
  */
-#define XC_IP_SERVICE_PREFIX 0x0000000001000000ull
-#define XC_IP_SERVICE_MASK 0xffffffffff000000ull
 #define XC_IP_HEADER_LEN 36
 
 static inline uint64_t xc_ip_service_id(uint16_t port_space, uint16_t port)
@@ -428,8 +426,8 @@ int xc_reply_disconnect(struct xc_id *id, const struct xc_data *data);
 
 /*
  * Gives up an id; there are no more events. An exchange that has not ended is ended: REQ_SENT by
- * REJ timeout, other half-open states by REJ consumer, ESTABLISHED by DREQ (except at the target
- * of XRC, whose QP lives on), DREQ_RCVD by DREP, SIDR_REQ_RCVD by SIDR_REP rejected.
+ * REJ timeout, other half-open states by REJ consumer, ESTABLISHED by DREQ (except at the target of
+ * XRC, whose QP remains), DREQ_RCVD by DREP, SIDR_REQ_RCVD by SIDR_REP rejected.
  */
 void xc_destroy(struct xc_id *id);
 /* Frees an id whose REQ or SIDR_REQ has got no response; the peer will send its message again. */

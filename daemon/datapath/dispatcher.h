@@ -23,7 +23,7 @@ void xd_dispatcher_init(const char *bpffs);
  */
 int xd_dispatcher_start(struct xd_dispatcher **d);
 
-/* What to attach: one program of an object that is not loaded; priority: lower runs earlier. */
+/* A program to attach, of an object that is not loaded. priority: lower runs earlier */
 struct xd_dispatched {
 	struct bpf_object *obj;
 	const char *program;

@@ -72,9 +72,9 @@ void xd_pins_release(struct xd_pins *p)
 }
 
 /*
- * Locks the directory. A daemon holds the lock as long as it lives, so existing pins are of a
- * daemon that died. The lock of base/name_lock.c does not suffice, as two runtime directories may
- * share one BPF file system.
+ * Locks the directory. A daemon holds the lock until its process ends, so pins that exist are left
+ * from a daemon that has ended. The lock of base/name_lock.c does not suffice, as two runtime
+ * directories may share one BPF file system.
  */
 static int lock(struct xd_pins *p)
 {

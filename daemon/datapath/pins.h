@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The maps of the XDP program as files of a BPF file system, for bpftool and scripts:
- * BPFFS/xroce/DEVICE/MAP; docs/xdp.md lists them. The directory is locked while the daemon lives.
+ * BPFFS/xroce/DEVICE/MAP; docs/xdp.md lists them. The directory is locked while the daemon runs.
  */
 #ifndef XD_PINS_H
 #define XD_PINS_H

@@ -23,8 +23,8 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct x
 /* Attaches the program, after the workers have bound their sockets. Logs errors. */
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex);
 /*
- * Returns the locked directory of the pinned maps, which the caller has to close. Whoever holds its
- * lock has to remove the pins from now on.
+ * Returns the locked directory of the pinned maps, which the caller has to close. From now on the
+ * caller has to remove the pins.
  */
 int xd_xdp_give_pins(struct xd_xdp *x);
 /* Removes the program from the interface, and the pins of the maps, which stay usable. */

@@ -394,7 +394,7 @@ const struct xd_gsi_counters *xd_gsi_counters(const struct xd_gsi *g)
 	return &g->counters;
 }
 
-/* ---- who has QP 1 -------------------------------------------------------------------------- */
+/* ---- owner of QP 1 ------------------------------------------------------------------------- */
 
 int xd_gsi_hold(struct xd_gsi *g)
 {

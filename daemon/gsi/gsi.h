@@ -11,8 +11,8 @@
  * control thread takes at most XD_GSI_BATCH MADs in one turn of its loop, so a flood of MADs does
  * not keep it from other work.
  *
- * An operator's program may have QP 1 instead (xrocedv_create_gsi_qp), while nobody holds the
- * daemon's: see xd_gsi_hold() and xd_gsi_lend().
+ * An operator's program may have QP 1 instead (xrocedv_create_gsi_qp), while the daemon's is not in
+ * use: see xd_gsi_hold() and xd_gsi_lend().
  */
 #ifndef XD_GSI_H
 #define XD_GSI_H
@@ -44,7 +44,7 @@ typedef void (*xd_gsi_received_fn)(void *ctx, const struct xc_path *path, const 
 
 /*
  * Called for each other MAD that is no request of the performance management class. qpn: of the
- * sender. Returns false if nobody gets it.
+ * sender. Returns false if no program gets it.
  */
 typedef bool (*xd_gsi_others_fn)(void *ctx, const struct xc_path *path, uint32_t qpn,
 				 const uint8_t *mad);
@@ -78,12 +78,12 @@ int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad
  */
 int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, uint32_t waiting,
 		   const uint8_t *mad);
-#define XD_GSI_WAITING_PROGRAMS 128 /* MADs of programs may join so many */
+#define XD_GSI_WAITING_PROGRAMS 128 /* a program's MAD is refused if this many are waiting */
 
 /* Waits until the worker has sent the queued MADs, at most XD_GSI_FLUSH_MS. */
 void xd_gsi_flush(struct xd_gsi *g);
 
-/* Addresses, routes or neighbours changed: forgets resolved next hops. */
+/* To be called when addresses, routes or neighbours change: drops resolved next hops. */
 void xd_gsi_net_changed(struct xd_gsi *g);
 
 /*

@@ -2,11 +2,11 @@
 /*
  * Messages between the daemon and its helper, the process that keeps the capabilities.
  *
- * The helper accepts the connections of programs, and asks the kernel who is at the other end. For
- * each connection it sends the daemon two descriptors: the connection and a ticket. A ticket is a
- * socket to the helper that stands for the program. Requests that concern a process are made by its
- * ticket, so the daemon cannot name a process that has not connected. A ticket is valid until the
- * daemon closes it.
+ * The helper accepts the connections of programs, and reads the peer's credentials from the kernel.
+ * For each connection it sends the daemon two descriptors: the connection and a ticket. A ticket is
+ * a socket to the helper that stands for the program. Requests that concern a process are made by
+ * its ticket, so the daemon cannot name a process that has not connected. A ticket is valid until
+ * the daemon closes it.
  */
 #ifndef XD_HELPER_PROTOCOL_H
 #define XD_HELPER_PROTOCOL_H

@@ -14,7 +14,7 @@ struct xd_steer;
 /* Runs an ethtool command (<linux/ethtool.h>). Returns 0 or -errno. */
 int xd_ethtool(const char *ifname, void *cmd);
 
-/* Returns the numbers of RX and TX queues, 1 if the driver does not tell. */
+/* Returns the numbers of RX and TX queues, 1 if the driver does not report them. */
 void xd_count_queues(const char *ifname, uint32_t *rx, uint32_t *tx);
 
 /*

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Movers: processes that read and write memory of clients that the daemon cannot map. A page fault
- * in such memory may wait for a file server of the client, for write-back, or for ever. A thread
- * that hangs in the kernel would keep the daemon's memory and descriptors, even after SIGKILL, so
- * each client that uses such memory has a process of its own for that.
+ * in such memory may wait for a file server of the client, for write-back, or without limit. A
+ * thread that hangs in the kernel would keep the daemon's memory and descriptors, even after
+ * SIGKILL, so each client that uses such memory has a process of its own for that.
  *
  * A worker submits accesses (transport/memory.h) to a ring in memory shared with the mover, and
  * collects results in its rounds.

@@ -45,7 +45,7 @@ static inline uint32_t xd_part_len(uint64_t part)
 struct xd_move {
 	/* written by the daemon before it adds 1 to `submitted` */
 	uint8_t op;	   /* enum xt_mem_op */
-	uint8_t cancelled; /* set at any time: nobody needs the result any more */
+	uint8_t cancelled; /* set at any time: the result is not needed any more */
 	uint8_t check;	/* whether the owner has mapped the bytes with the rights for this access */
 	uint16_t parts; /* 0, or READ and WRITE of parts, xd_part() of each at data + XD_PARTS */
 	uint32_t len;
@@ -68,7 +68,7 @@ struct xd_move_ring {
 };
 
 struct xd_mover_area {
-	uint32_t asleep; /* futex: 1 while the mover sleeps; cleared by whoever wakes it */
+	uint32_t asleep; /* futex: 1 while the mover sleeps; cleared by the worker that wakes it */
 	uint32_t rings;
 	struct xd_move_ring ring[];
 	/* the pieces of staging follow */

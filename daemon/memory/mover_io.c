@@ -205,7 +205,10 @@ static void finish(struct channel *c, uint32_t at, int err)
 	xt_mem_io_done(c->mover->all->worker[c->worker].worker.engine, &p->io, err);
 }
 
-/* Returns how far the mover is; ends it if that is nonsense. */
+/*
+ * Returns the index behind the last access that was executed. Ends the mover if the index is
+ * invalid.
+ */
 static uint32_t executed(struct channel *c, bool *ended)
 {
 	uint32_t n = __atomic_load_n(&c->ring->executed, __ATOMIC_ACQUIRE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The process of a mover. It may hang in any access for as long as the client likes: nobody waits
- * for it, and it holds nothing but what it was given for this client.
+ * The process of a mover. A client can make it hang in any access without limit. No other process
+ * waits for it, and it holds no memory and descriptors but those of this client.
  */
 #include <errno.h>
 #include <linux/futex.h>

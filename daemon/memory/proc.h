@@ -54,7 +54,7 @@ int xd_proc_list(struct xd_proc *proc, uint64_t start, uint64_t end, struct xd_v
 /* Returns the mover, NULL if none was started. NULL allowed. */
 struct xd_mover *xd_proc_mover(const struct xd_proc *proc);
 
-/* Regardless of the pages' protection. -EFAULT. They may wait for ever: for movers only. */
+/* Regardless of the pages' protection. -EFAULT. They may wait without limit: for movers only. */
 int xd_proc_read(int mem_fd, uint64_t addr, void *dst, size_t len);
 int xd_proc_write(int mem_fd, uint64_t addr, const void *src, size_t len);
 

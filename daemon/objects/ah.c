@@ -125,7 +125,7 @@ void xd_ah_refresh_path(struct xd_ah *ah)
 
 /* ---- destroy --------------------------------------------------------------------- */
 
-/* QPs of the client that are looked at */
+/* QPs of the client that are checked */
 #define DRAIN_LOOKS 1024
 
 struct destroy_job {

@@ -98,9 +98,9 @@ static void free_mr(struct xd_object *obj)
 #define WRITES_POLL_NS 100000
 
 /*
- * Returns the process whose mover writes to the region, or NULL. The pieces of an integrity region
- * are in other regions, those of other processes only if these share its PD: who deregisters such a
- * piece waits.
+ * Returns the process whose mover writes to the region, or NULL. An integrity region consists of
+ * pieces of other regions. These belong to this process, unless another one shares the PD; then
+ * only that process's DEREG_MR waits for the writes.
  */
 static const struct xd_proc *written_by(const struct xd_client *c, const struct xd_mem *mem)
 {

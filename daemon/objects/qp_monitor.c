@@ -12,7 +12,7 @@
 /* QPs that are read in one pause of their worker */
 #define AT_ONCE 64
 
-/* What is compared with struct xd_qp_known, and what describes it */
+/* Present values, to compare with struct xd_qp_known, and the text of an event */
 struct present {
 	struct xd_qp *qp;
 	struct xd_qp_known known;

@@ -130,7 +130,7 @@ static void open_run(struct xd_client_job *job)
 
 	struct statx st;
 
-	/* as the kernel knows the file, without asking its file system, which may hang */
+	/* cached attributes of the kernel: a request to the file system may hang */
 	if (statx(o->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st)) {
 		o->err = -errno;
 		return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * If the RTU is lost, the passive side learns from the first packet of its QP that the connection
- * is established (IBTA 12.9.7.2). Workers report such QPs; the control thread finds their ids.
+ * If the RTU is lost, the first packet of the QP establishes the connection at the passive side
+ * (IBTA 12.9.7.2). Workers report such QPs; the control thread finds their ids.
  */
 #include <errno.h>
 #include <pthread.h>

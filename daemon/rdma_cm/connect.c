@@ -341,7 +341,7 @@ void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct 
 	}
 }
 
-/* What the peer offers as responder is what the program can use as initiator, and vice versa. */
+/* The peer's responder resources limit the program as initiator, and vice versa. */
 void xd_cm_event_set_req(struct xd_cm_event *ev, const struct xc_req *req)
 {
 	struct rdma_ucm_conn_param *p = &ev->body.param.conn;

@@ -175,7 +175,7 @@ static uint16_t random_port(const struct xd_rdma_cm *cm)
 	return (uint16_t)(cm->first_port + n % (cm->last_port - cm->first_port + 1u));
 }
 
-/* Does not take the port of the last such bind, which peers may still remember. */
+/* Takes another port than the last such bind, whose connections may be in TIMEWAIT at peers. */
 static int take_any(struct xd_cm_id *id, uint16_t ps)
 {
 	struct xd_rdma_cm *cm = id->cm;

@@ -21,7 +21,7 @@ struct xd_server;
 
 /*
  * Opens a listening socket: address is HOST:PORT with a numeric host, [HOST]:PORT, or the path of a
- * unix socket, which the group may use, too; XD_NO_GROUP: only the user. A socket that nobody
+ * unix socket. group: may connect, too; XD_NO_GROUP: only the user may. A socket that nobody
  * listens on is replaced. Logs errors. Returns the socket.
  */
 int xd_scrape_listen(const char *address, gid_t group);

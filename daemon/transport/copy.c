@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Payload from and to memory. Keys are checked at each access, even if the same work request was
- * checked before: a region may be deregistered at any time. Settled steps only look at the results
- * of accesses that have started (step.h).
+ * checked before: a region may be deregistered at any time. Settled steps only use the results of
+ * accesses that have started (step.h).
  */
 #include <errno.h>
 

@@ -13,7 +13,7 @@
 
 #define OF_LATE_LINK(l) ((struct xt_cq *)((char *)(l)-offsetof(struct xt_cq, late_link)))
 
-/* Clears the arm bits if one of them is wanted. Returns false if none is. */
+/* Clears the arm bits if one of them is in @wanted. Returns false if none is. */
 static bool disarm(struct xt_cq *cq, uint32_t wanted)
 {
 	uint32_t word = __atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED);

@@ -20,7 +20,7 @@
 #define SAVE_MASK 0
 #endif
 
-/* Where the calling thread goes on after a fault */
+/* The place to which the calling thread jumps after a fault */
 static __thread struct {
 	sigjmp_buf at;
 	const uint8_t *fault;
@@ -50,7 +50,7 @@ void xt_guard_fault(const void *addr)
 
 /*
  * ThreadSanitizer holds a lock of its own during atomic accesses with an order. A fault would leave
- * it locked for ever, so absent pages have to fault before.
+ * it locked, so absent pages have to fault before.
  */
 #ifdef __SANITIZE_THREAD__
 static __attribute__((no_sanitize("thread"), noinline)) void fault_before(const void *p)

@@ -93,7 +93,7 @@ struct use {
 	uint64_t end; /* reading: block behind the last one that may be read ahead; 0: none */
 };
 
-/* What is accessed in memory: the pieces of data or of PI */
+/* Selects the pieces of data or those of protection information */
 enum part { DATA, PI };
 
 static const struct xt_integrity_piece *find_piece(const struct xt_integrity *in, enum part part,

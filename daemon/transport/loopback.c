@@ -230,8 +230,8 @@ static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 }
 
 /*
- * A peer that has no receive looks for one some times before it answers with an RNR NAK, so that a
- * program that is about to post one costs less than the RNR timer, which is 640 us by default.
+ * If the peer has no receive, its queue is checked again some times before the RNR NAK. A program
+ * that is about to post a receive would otherwise cost the whole RNR timer, 640 us by default.
  */
 #define LOOKS 6 /* after 4, 8, 16, 32, 64 and 128 us */
 #define FIRST_LOOK_NS 4000ull
@@ -505,7 +505,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct xt_swqe *w;
 	struct xt_piece p;
 
-	/* no work request is loaded, so that run_sends() goes on */
+	/* load no work request, so that run_sends() continues in the next round */
 	if (cost >= budget) {
 		*more = true;
 		return cost;
@@ -517,7 +517,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			xt_sq_fail(qp, w->error);
 			break;
 		}
-		/* one that was begun before is begun again */
+		/* in SQD, only work requests that were begun before are begun again */
 		if (qp->info.state == XR_QPS_SQD && r->next == w->psn && r->next == r->max)
 			break;
 		if (!xt_pace_open(qp))

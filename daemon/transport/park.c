@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Packets that wait for memory or for earlier packets, and posted writes. resume.c goes on. */
+/*
+ * Packets that wait for memory or for earlier packets, and posted writes. resume.c processes them.
+ */
 #include "engine.h"
 #include "parked.h"
 #include "qp.h"

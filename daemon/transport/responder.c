@@ -124,7 +124,7 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 		nak_gap(qp);
 }
 
-/* As out_of_sequence(), for a request that is taken for lost. */
+/* As out_of_sequence(), for a request whose loss is simulated. */
 static void lose(struct xt_qp *qp)
 {
 	if (xt_diff(qp->resp.epsn, qp->resp.seen) >= 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* QPs whose accesses to memory have finished, or whose missing packets have arrived, go on. */
+/* Resumes QPs when their accesses to memory have finished or missing packets have arrived. */
 
 #include "engine.h"
 #include "flow.h"

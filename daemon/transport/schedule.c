@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the parts of a QP report to their engine, and use of other engines. */
+/* Reports from the parts of a QP to their engine, and access to other engines. */
 
 #include "engine.h"
 #include "flow.h"

@@ -586,7 +586,7 @@ struct xt_qp_counters {
 #define XT_RTT_FIRST_BITS 11
 #define XT_RTT_BUCKETS 20
 
-/* What tools show of a QP. PSNs have 24 bits. */
+/* State and counters of a QP, for tools. PSNs have 24 bits. */
 struct xt_qp_stats {
 	struct xt_qp_counters counters;
 	struct xt_failure failure; /* the last one */
@@ -600,7 +600,7 @@ struct xt_qp_stats {
 };
 void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *stats);
 
-/* What several QPs have sent and received, and their round-trip times */
+/* Sums for several QPs: counters and round-trip times */
 struct xt_traffic {
 	struct xt_qp_counters counters;
 	uint64_t rtt[XT_RTT_BUCKETS], rtt_sum; /* rtt_sum: ns */

@@ -375,7 +375,7 @@ enum xrocedv_signature_type {
 	XROCEDV_SIG_CRC32C, /* the same with the polynomial of iSCSI */
 };
 
-/* What is checked of the side that the data comes from */
+/* Checks of the side that the data comes from */
 #define XROCEDV_SIG_CHECK_GUARD 1u   /* CRC: T10-DIF, CRC32 and CRC32C */
 #define XROCEDV_SIG_CHECK_APP_TAG 2u /* T10-DIF */
 #define XROCEDV_SIG_CHECK_REF_TAG 4u /* T10-DIF types 1 and 2 */

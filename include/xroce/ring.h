@@ -315,7 +315,7 @@ enum xr_signature_type {
 	XR_SIG_TYPES,
 };
 
-/* What is checked; the CRC of a block counts as its guard. */
+/* Fields that are checked. The CRC of a block counts as its guard. */
 #define XR_SIG_CHECK_GUARD 1
 #define XR_SIG_CHECK_APP_TAG 2
 #define XR_SIG_CHECK_REF_TAG 4

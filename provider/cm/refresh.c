@@ -21,7 +21,7 @@
  */
 #define SETTLE_NS (2 * XP_NS_PER_S)
 
-/* A daemon that did not answer in time is tried so often again, until the directory changes. */
+/* Further attempts to reach a daemon that did not answer in time, until the directory changes */
 #define RETRIES 3
 
 /* ---- scan ----------------------------------------------------------------------- */

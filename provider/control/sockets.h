@@ -21,7 +21,7 @@ void xp_sockets_free(char **names);
  */
 int xp_socket_path(char path[XP_SOCKET_PATH_MAX], const char *dir, const char *device);
 
-/* Writes who may connect to a socket, as its file mode says. Looks up the group's name. */
+/* Writes which users may connect to a socket, by its file mode. Looks up the group's name. */
 void xp_socket_access(const char *path, char *text, size_t size);
 
 #endif /* XP_SOCKETS_H */

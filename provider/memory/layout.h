@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The layout of a region: its segments and their descriptors, as a registration sends them, and the
- * pages that the region references as long as it lives.
+ * pages that the region references until it is deregistered.
  */
 #ifndef XP_LAYOUT_H
 #define XP_LAYOUT_H

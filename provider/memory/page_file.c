@@ -215,7 +215,7 @@ void xp_files_in_child(void)
 {
 	struct xp_file *f;
 
-	/* The descriptor stays open as long as the child lives. */
+	/* The descriptor stays open until the child ends. */
 	for (f = files; f; f = f->next)
 		f->fork_fd = -1;
 	while (ndeferred)

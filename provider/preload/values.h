@@ -18,7 +18,7 @@ struct xp_source {
 int xp_source_open(struct xp_source *s, const char *device);
 void xp_source_close(struct xp_source *s);
 
-/* What a path names, apart from the device */
+/* The parts of a path that name an entry, apart from the device */
 struct xp_place {
 	uint32_t index;
 	char name[64];

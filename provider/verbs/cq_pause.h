@@ -8,7 +8,7 @@
 
 #include "provider/verbs/cq.h"
 
-/* What a program does after an empty poll */
+/* The pause after an empty poll */
 struct xp_pause {
 	uint64_t now; /* end of the poll; 0: it is not timed */
 	uint32_t nap; /* time to sleep in ns, or 0 */

@@ -69,7 +69,10 @@ bool xp_nap_due(struct xp_nap *nap, uint64_t now, uint32_t outstanding);
 /* Linux prolongs a sleep by up to this time (timer slack). */
 #define XP_NAP_SLACK_NS 50000u
 #define XP_RECV_NAP_MIN_NS 20000u
-/* The posted receives last for so many prolonged sleeps, so that the sender meets no RNR NAK. */
+/*
+ * The posted receives suffice for this number of prolonged sleeps, so that the sender gets no RNR
+ * NAK.
+ */
 #define XP_RECV_NAP_SPARE 4u
 /* Time without sleeps after a measurement in which too little was received; doubled each time */
 #define XP_RECV_NAP_PAUSE_NS 4000000u

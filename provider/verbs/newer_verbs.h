@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What verbs.h of rdma-core after 44 adds to the ABI. This library is built with older headers as
- * well, so it has declarations of its own, with other names. Pointers to the types of verbs.h are
- * only passed on.
+ * Additions to the ABI in verbs.h of rdma-core after 44. This library can be built with older
+ * headers, so it declares them itself, with other names. Pointers to the types of verbs.h are only
+ * passed on.
  */
 #ifndef XP_NEWER_VERBS_H
 #define XP_NEWER_VERBS_H
