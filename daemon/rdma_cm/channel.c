@@ -7,6 +7,7 @@
  * so block the daemon, which must not happen to the control thread; timerfd_settime() never blocks.
  */
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -129,7 +130,7 @@ static struct xd_cm_event **find(struct xd_cm_event **at, const struct xd_cm_id 
 	return at;
 }
 
-void xd_cm_events_discard(struct xd_cm_id *id)
+void xd_cm_events_discard(struct xd_cm_id *id, void (*end_request)(struct xd_cm_id *request))
 {
 	struct xd_cm_channel *ch = id->obj.client->cm_channel;
 	struct xd_cm_event **at, *ev = id->request_event;
@@ -148,7 +149,7 @@ void xd_cm_events_discard(struct xd_cm_id *id)
 		request = ev->request;
 		xd_cm_event_free(ev);
 		if (request)
-			xd_cm_id_destroy(request);
+			end_request(request);
 	}
 }
 
@@ -170,6 +171,38 @@ void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct x
 
 	while (*(at = find(at, id)))
 		append(to, take(from, at));
+}
+
+/* ---- parameters of events -------------------------------------------------------- */
+
+void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct xc_data *data,
+			  uint32_t skip)
+{
+	uint8_t len = data->len > skip ? (uint8_t)(data->len - skip) : 0;
+	const uint8_t *from = (const uint8_t *)data->data + skip;
+
+	if (qp_type == IBV_QPT_UD) {
+		memcpy(ev->body.param.ud.private_data, from, len);
+		ev->body.param.ud.private_data_len = len;
+	} else {
+		memcpy(ev->body.param.conn.private_data, from, len);
+		ev->body.param.conn.private_data_len = len;
+	}
+}
+
+/* The peer's responder resources limit the program as initiator, and vice versa. */
+void xd_cm_event_set_req(struct xd_cm_event *ev, const struct xc_req *req)
+{
+	struct rdma_ucm_conn_param *p = &ev->body.param.conn;
+
+	p->responder_resources = req->initiator_depth;
+	p->initiator_depth = req->responder_resources;
+	p->flow_control = req->flow_control;
+	p->retry_count = req->retry_count;
+	p->rnr_retry_count = req->rnr_retry_count;
+	p->srq = req->srq;
+	p->qp_num = req->qpn;
+	ev->body.ece = (struct rdma_ucm_ece){ req->vendor_id, req->ece_options };
 }
 
 /* ---- start and end -------------------------------------------------------------- */

@@ -16,7 +16,6 @@
 #define RESPONSE_TIMEOUT 20
 #define CM_RETRIES 15
 #define MAX_RETRY 7
-#define DEFAULT_QKEY 0x01234567u /* RDMA_UDP_QKEY */
 
 /* ---- QPs of the program --------------------------------------------------------- */
 
@@ -55,12 +54,6 @@ static int set_qkey(struct xd_cm_id *id, uint32_t qkey)
 		return -EINVAL;
 	id->qp.qkey = qkey;
 	return 0;
-}
-
-void xd_cm_default_qkey(struct xd_cm_id *id)
-{
-	if (!id->qp.qkey)
-		id->qp.qkey = DEFAULT_QKEY;
 }
 
 /* ---- active side ---------------------------------------------------------------- */
@@ -317,44 +310,7 @@ int xd_cm_notify(struct xd_cm_id *id, uint32_t event)
 	return xc_notify_established(id->conn);
 }
 
-void xd_cm_conn_destroy(struct xd_cm_id *id)
-{
-	if (id->conn)
-		xc_destroy(id->conn);
-	id->conn = NULL;
-}
-
 /* ---- events --------------------------------------------------------------------- */
-
-void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct xc_data *data,
-			  uint32_t skip)
-{
-	uint8_t len = data->len > skip ? (uint8_t)(data->len - skip) : 0;
-	const uint8_t *from = (const uint8_t *)data->data + skip;
-
-	if (qp_type == IBV_QPT_UD) {
-		memcpy(ev->body.param.ud.private_data, from, len);
-		ev->body.param.ud.private_data_len = len;
-	} else {
-		memcpy(ev->body.param.conn.private_data, from, len);
-		ev->body.param.conn.private_data_len = len;
-	}
-}
-
-/* The peer's responder resources limit the program as initiator, and vice versa. */
-void xd_cm_event_set_req(struct xd_cm_event *ev, const struct xc_req *req)
-{
-	struct rdma_ucm_conn_param *p = &ev->body.param.conn;
-
-	p->responder_resources = req->initiator_depth;
-	p->initiator_depth = req->responder_resources;
-	p->flow_control = req->flow_control;
-	p->retry_count = req->retry_count;
-	p->rnr_retry_count = req->rnr_retry_count;
-	p->srq = req->srq;
-	p->qp_num = req->qpn;
-	ev->body.ece = (struct rdma_ucm_ece){ req->vendor_id, req->ece_options };
-}
 
 static void on_rep(struct xd_cm_id *id, const struct xc_rep *rep)
 {

@@ -141,6 +141,12 @@ int xd_cm_id_set_option(struct xd_cm_id *id, uint32_t level, uint32_t name, cons
 int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events_reported);
 /* Takes QP 1 for the id until its end. -EBUSY: a program has it. */
 int xd_cm_id_hold_gsi(struct xd_cm_id *id);
+/* Ends the connection of an id. */
+void xd_cm_conn_destroy(struct xd_cm_id *id);
+
+/* ---- timer.c -------------------------------------------------------------------- */
+
+int xd_cm_timer_start(struct xd_rdma_cm *cm); /* -ENOMEM */
 /* Sets the timer of the engine. To be called after the engine was used. */
 void xd_rdma_cm_arm(struct xd_rdma_cm *cm);
 
@@ -192,8 +198,15 @@ struct xd_cm_event *xd_cm_event_new(struct xd_cm_id *id, uint32_t type, int stat
 void xd_cm_event_free(struct xd_cm_event *ev);
 /* Allocates and queues an event. Without memory it is lost. */
 void xd_cm_event_raise(struct xd_cm_id *id, uint32_t type, int status);
-/* Discards the queued events of an id, and destroys the ids of connection requests among them. */
-void xd_cm_events_discard(struct xd_cm_id *id);
+/* Fill an event's parameters. skip: bytes of private data to leave out */
+void xd_cm_event_set_req(struct xd_cm_event *ev, const struct xc_req *req);
+void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct xc_data *data,
+			  uint32_t skip);
+/*
+ * Discards the queued events of an id. end_request: called for the ids of connection requests
+ * among them, which the program does not know
+ */
+void xd_cm_events_discard(struct xd_cm_id *id, void (*end_request)(struct xd_cm_id *request));
 /* Discards the queued events of a join. */
 void xd_cm_join_events_discard(struct xd_cm_join *join, struct xd_cm_channel *ch);
 /* Moves the queued events of an id to another channel of the same user. */
@@ -252,14 +265,6 @@ int xd_cm_accept(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param);
 int xd_cm_reject(struct xd_cm_id *id, const void *data, uint8_t len, uint8_t reason);
 int xd_cm_disconnect(struct xd_cm_id *id);
 int xd_cm_notify(struct xd_cm_id *id, uint32_t event);
-/* Ends the connection of an id that is destroyed. */
-void xd_cm_conn_destroy(struct xd_cm_id *id);
-/* Fill an event's parameters. skip: bytes of private data to leave out */
-void xd_cm_event_set_req(struct xd_cm_event *ev, const struct xc_req *req);
-void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct xc_data *data,
-			  uint32_t skip);
-/* Sets the Q_Key of programs that do not choose one. */
-void xd_cm_default_qkey(struct xd_cm_id *id);
 
 /* ---- comm_est.c ------------------------------------------------------------- */
 
@@ -273,6 +278,8 @@ void xd_cm_comm_est_stop(struct xd_rdma_cm *cm);
 int xd_cm_query_route(struct xd_cm_id *id, uint32_t out, struct xd_reply *rep);
 int xd_cm_query(struct xd_cm_id *id, uint32_t option, uint32_t out, struct xd_reply *rep);
 int xd_cm_init_qp_attr(struct xd_cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *attr);
+/* Sets the Q_Key of programs that do not choose one. */
+void xd_cm_default_qkey(struct xd_cm_id *id);
 /* Sets the address handle attributes of the id's path. */
 void xd_cm_ah_attr(const struct xd_cm_id *id, struct ib_uverbs_ah_attr *ah);
 

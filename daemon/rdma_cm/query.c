@@ -181,6 +181,14 @@ int xd_cm_query(struct xd_cm_id *id, uint32_t option, uint32_t out, struct xd_re
 
 /* ---- INIT_QP_ATTR --------------------------------------------------------------- */
 
+#define DEFAULT_QKEY 0x01234567u /* RDMA_UDP_QKEY */
+
+void xd_cm_default_qkey(struct xd_cm_id *id)
+{
+	if (!id->qp.qkey)
+		id->qp.qkey = DEFAULT_QKEY;
+}
+
 void xd_cm_ah_attr(const struct xd_cm_id *id, struct ib_uverbs_ah_attr *ah)
 {
 	const struct xc_path *p = &id->path.gids;
