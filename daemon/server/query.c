@@ -50,13 +50,47 @@ static int hello_fds(struct xd_client *c, struct xr_hello_rep *body, struct xd_r
 	return 0;
 }
 
+/* HELLO of a channel of rdma_cm, or of a file of umad */
+static int hello_channel(struct xd_client *c, struct xd_request *req, struct xr_hello_rep *body,
+			 struct xd_reply *rep)
+{
+	const struct xr_hello_req *q = req->body;
+	int err;
+
+	if (req->nfds)
+		return xd_refuse(c, -EINVAL, "descriptors");
+	err = xd_connection_may_greet_channel(c);
+	if (!err)
+		err = q->flags == XR_HELLO_UMAD ? xd_umad_hello(c, rep)
+						: xd_cm_channel_hello(c, body->token, rep);
+	if (err)
+		return err;
+	xd_faults_hello(c);
+	xd_connection_greet_channel(c);
+	return 0;
+}
+
+static int hello_verbs(struct xd_client *c, struct xd_request *req, struct xr_hello_rep *body,
+		       struct xd_reply *rep)
+{
+	const uint8_t *token;
+	int err = xd_import_hello(c, req, &token);
+
+	if (!err)
+		err = hello_fds(c, body, rep);
+	if (err)
+		return err;
+	memcpy(body->token, token, sizeof(body->token));
+	xd_faults_hello(c);
+	xd_connection_greet(c, false);
+	return 0;
+}
+
 int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xd_link *link = xd_net_link(c->dev->net);
 	const struct xr_hello_req *q = req->body;
 	struct xr_hello_rep *body;
-	const uint8_t *token;
-	int err;
 
 	if (q->version != XR_PROTOCOL_VERSION)
 		return xd_refuse(c, -EPROTO, "protocol version %u, the daemon has %u", q->version,
@@ -75,27 +109,9 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 		xd_connection_greet(c, true);
 		return 0;
 	}
-	if (q->flags & (XR_HELLO_CM | XR_HELLO_UMAD)) {
-		err = req->nfds ? xd_refuse(c, -EINVAL, "descriptors")
-				: xd_connection_may_greet_channel(c);
-		if (!err)
-			err = q->flags == XR_HELLO_UMAD ? xd_umad_hello(c, rep)
-							: xd_cm_channel_hello(c, body->token, rep);
-		if (err)
-			return err;
-		xd_faults_hello(c);
-		xd_connection_greet_channel(c);
-		return 0;
-	}
-	err = xd_import_hello(c, req, &token);
-	if (!err)
-		err = hello_fds(c, body, rep);
-	if (err)
-		return err;
-	memcpy(body->token, token, sizeof(body->token));
-	xd_faults_hello(c);
-	xd_connection_greet(c, false);
-	return 0;
+	if (q->flags & (XR_HELLO_CM | XR_HELLO_UMAD))
+		return hello_channel(c, req, body, rep);
+	return hello_verbs(c, req, body, rep);
 }
 
 /* ---- device ------------------------------------------------------------------------------ */

@@ -23,7 +23,6 @@ static struct xt_mem_io *find(struct xt_step *s, enum xt_mem_op op, const struct
 	return NULL;
 }
 
-/* The result of an access of this step */
 static int result(struct xt_step *s, struct xt_mem_io *io)
 {
 	io->pass = s->pass;

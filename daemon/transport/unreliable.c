@@ -308,7 +308,6 @@ void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	deliver(qp, &d, &error);
 }
 
-/* Returns the destination GID of a frame. */
 static struct xr_addr destination(const struct xt_frame *frame)
 {
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;

@@ -202,6 +202,22 @@ static void store_why(struct xp_conn *conn, struct xp_call *call, const char *re
 	conn->why[len] = '\0';
 }
 
+/* Returns the number of bytes, or a negative errno. */
+static ssize_t receive_message(struct xp_conn *conn, struct msghdr *msg)
+{
+	ssize_t n;
+	int err;
+
+	do {
+		n = recvmsg(conn->fd, msg, MSG_CMSG_CLOEXEC);
+		err = n < 0 ? -errno : 0;
+		/* A timer signal of the program may interrupt each wait before it times out. */
+	} while ((err == -EINTR || err == -EAGAIN) && may_still_reply(conn));
+	if (n < 0)
+		return err == -EINTR || err == -EAGAIN ? -ETIMEDOUT : err;
+	return n ? n : -ECONNRESET;
+}
+
 /*
  * Returns 0 and the status in the reply, or an error of the connection; if the daemon refuses the
  * connection, its error.
@@ -222,19 +238,12 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 		.msg_controllen = sizeof(control),
 	};
 	ssize_t n;
-	int err;
 
 	if (call->rep_len)
 		memset(call->rep, 0, call->rep_len);
-	do {
-		n = recvmsg(conn->fd, &msg, MSG_CMSG_CLOEXEC);
-		err = n < 0 ? -errno : 0;
-		/* A timer signal of the program may interrupt each wait before it times out. */
-	} while ((err == -EINTR || err == -EAGAIN) && may_still_reply(conn));
+	n = receive_message(conn, &msg);
 	if (n < 0)
-		return err == -EINTR || err == -EAGAIN ? -ETIMEDOUT : err;
-	if (!n)
-		return -ECONNRESET;
+		return (int)n;
 	receive_fds(&msg, call);
 	if ((size_t)n < sizeof(head) || head.status > 0 || head.status < -ERRNO_MAX)
 		return -EPROTO;

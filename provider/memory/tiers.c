@@ -22,7 +22,6 @@ static int add_private(struct xp_layout *l, uint64_t start, uint64_t end,
 	return xp_layout_add(l, &seg);
 }
 
-/* All tiers, or only the private one */
 enum tiers { ALL_TIERS, PRIVATE_TIER };
 
 static int lay_out_mappings(const struct xp_range *r, enum tiers tiers,

@@ -158,7 +158,6 @@ static int to_error(struct ibv_qp *ibqp)
 	return err && xp_health(xp_ctx(ibqp->context)) == XP_GONE ? 0 : err;
 }
 
-/* Returns the queues that the QP has. */
 static unsigned int queues_of(const struct xp_qp *qp)
 {
 	unsigned int queues = 0;

@@ -147,7 +147,6 @@ static uint64_t hash_of(const struct xp_page_list *l)
 	return h ^ h >> 32;
 }
 
-/* Returns true if the entry maps this page list. */
 static bool maps(const struct entry *e, const struct xp_page_list *l)
 {
 	const struct xp_fast_mr *mr = xp_fast_mr(e->mr);

@@ -49,6 +49,31 @@ static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
 	pthread_cond_init(&srq->ibsrq.cond, NULL);
 }
 
+/* Creates the SRQ in the daemon and maps its ring. Returns a negative errno. */
+static int create_in_daemon(struct xp_context *ctx, struct xp_srq *srq,
+			    struct xr_create_srq_req *req, struct xr_create_srq_rep *rep)
+{
+	struct xp_call call = {
+		.type = XR_MSG_CREATE_SRQ,
+		.req = req,
+		.req_len = sizeof(*req),
+		.rep = rep,
+		.rep_len = sizeof(*rep),
+	};
+	struct xp_piece piece = { .ref = &rep->ring };
+	int err;
+
+	req->cookie = (uintptr_t)srq;
+	err = xp_call_map(ctx, &call, &piece, 1);
+	if (err)
+		return err;
+	srq->max_sge = rep->max_sge;
+	err = init_ring(srq, piece.ptr, rep->ring.length, rep->max_wr);
+	if (err)
+		xp_release(ctx, XR_MSG_DESTROY_SRQ, rep->handle, NULL);
+	return err;
+}
+
 /* @xrcd, @cq: of an XRC SRQ, else NULL. */
 static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr,
 			      struct ibv_xrcd *xrcd, struct ibv_cq *cq)
@@ -62,14 +87,6 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 		.cq = cq ? cq->handle : 0,
 	};
 	struct xr_create_srq_rep rep;
-	struct xp_call call = {
-		.type = XR_MSG_CREATE_SRQ,
-		.req = &req,
-		.req_len = sizeof(req),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
-	};
-	struct xp_piece piece = { .ref = &rep.ring };
 	struct xp_srq *srq;
 	int err;
 
@@ -80,14 +97,11 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 	srq = xp_queue_alloc(ibpd, sizeof(*srq), XROCEDV_RES_SRQ);
 	if (!srq)
 		return xp_null(ENOMEM);
-	req.cookie = (uintptr_t)srq;
-	err = xp_call_map(ctx, &call, &piece, 1);
-	if (err)
-		goto free_srq;
-	srq->max_sge = rep.max_sge;
-	err = init_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
-	if (err)
-		goto destroy;
+	err = create_in_daemon(ctx, srq, &req, &rep);
+	if (err) {
+		xp_queue_free(srq);
+		return xp_null(err);
+	}
 	fill_srq(srq, ibpd, attr->srq_context, &rep);
 	if (xrcd) {
 		srq->cq = xp_cq(cq);
@@ -96,12 +110,6 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 	attr->attr.max_wr = rep.max_wr;
 	attr->attr.max_sge = rep.max_sge;
 	return &srq->ibsrq;
-
-destroy:
-	xp_release(ctx, XR_MSG_DESTROY_SRQ, rep.handle, NULL);
-free_srq:
-	xp_queue_free(srq);
-	return xp_null(err);
 }
 
 struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
