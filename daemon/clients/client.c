@@ -58,7 +58,7 @@ static int open_parts(struct xd_client *c, int fd)
 	if (err)
 		refuse(c, fd, err);
 	else
-		err = xd_connection_open(c, fd);
+		err = xd_connection_open(c, fd, xd_client_end);
 	return err;
 }
 

@@ -140,7 +140,7 @@ void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 		con->why);
 	/* The client is gone, or does not read its replies: end it. */
 	if (failed || watch_socket(c))
-		xd_client_end(c);
+		c->connection.end(c);
 }
 
 void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting)
@@ -298,7 +298,7 @@ static void receive(struct xd_client *c)
 		return;
 	if (n >= 0 && msg.msg_flags & MSG_CTRUNC) {
 		if (c->connection.channel) { /* which sends no descriptors: it has no gate */
-			xd_client_end(c);
+			c->connection.end(c);
 			return;
 		}
 		err = xd_gate_take(&c->connection.gate, c->connection.fd);
@@ -310,7 +310,7 @@ static void receive(struct xd_client *c)
 	if (n > 0)
 		n = recv(c->connection.fd, data, sizeof(data), flags);
 	if (n <= 0)
-		xd_client_end(c);
+		c->connection.end(c);
 	else if (err)
 		refuse(c, data, (size_t)n, err);
 	else /* parse() refuses lengths beyond XR_MSG_MAX before the data is read. */
@@ -327,7 +327,7 @@ static void on_gate(void *arg, const void *data, size_t len, const int *fds, uin
 		return;
 	}
 	xd_client_close_fds(c, fds, nfds);
-	xd_client_end(c);
+	c->connection.end(c);
 }
 
 /* ---- start and end --------------------------------------------------------------- */
@@ -345,12 +345,14 @@ static void on_socket(void *arg, uint32_t events)
 		receive(c);
 		xd_load_charge_lap(c);
 	} else if (events & (EPOLLHUP | EPOLLERR))
-		xd_client_end(c);
+		c->connection.end(c);
 }
 
 static void on_process_end(void *arg, uint32_t events)
 {
-	xd_client_end(arg);
+	struct xd_client *c = arg;
+
+	c->connection.end(c);
 }
 
 void xd_connection_refuse(int fd, int err, const char *why)
@@ -359,13 +361,14 @@ void xd_connection_refuse(int fd, int err, const char *why)
 	close(fd);
 }
 
-int xd_connection_open(struct xd_client *c, int fd)
+int xd_connection_open(struct xd_client *c, int fd, void (*end)(struct xd_client *c))
 {
 	struct xd_connection *con = &c->connection;
 	struct xd_loop *loop = c->dev->loop;
 	int pidfd = c->identity.pidfd;
 
 	con->fd = fd;
+	con->end = end;
 	con->gate.loop = loop;
 	con->gate.spawner = c->dev->spawner;
 	con->gate.fn = on_gate;
@@ -410,7 +413,6 @@ void xd_connection_greet_channel(struct xd_client *c)
 {
 	xd_watch_del(c->connection.process);
 	c->connection.process = NULL;
-	xd_client_close_process(c);
 	xd_user_opened_channel(c);
 	xd_connection_greet(c, false);
 }

@@ -24,6 +24,7 @@ struct xd_watch;
 
 struct xd_connection {
 	int fd;
+	void (*end)(struct xd_client *c); /* ends the client */
 	struct xd_watch *watch;
 	struct xd_watch *process; /* for the end of the process; NULL: no pidfd */
 	bool hello;		  /* HELLO succeeded */
@@ -46,8 +47,11 @@ struct xd_connection {
 
 /* Sends the reason why a connection is refused, and closes the socket. */
 void xd_connection_refuse(int fd, int err, const char *why);
-/* Takes over the socket, also on error. -ENOMEM. Needs c->identity. */
-int xd_connection_open(struct xd_client *c, int fd);
+/*
+ * Takes over the socket, also on error. -ENOMEM. Needs c->identity. end: called when the client is
+ * gone or breaks the protocol
+ */
+int xd_connection_open(struct xd_client *c, int fd, void (*end)(struct xd_client *c));
 /* Stops reading requests and cancels the one in flight. The peer sees the connection closed. */
 void xd_connection_shutdown(struct xd_client *c);
 /* Returns true if the peer has closed the connection, even if that event was not handled yet. */
@@ -60,7 +64,8 @@ void xd_connection_greet(struct xd_client *c, bool observer);
 /*
  * The same for a channel of rdma_cm or a file of umad, which do not end with the process that
  * opened them, and send no descriptors. The first function returns -EINVAL if the client has sent
- * some, else as xd_user_may_open_channel(); the second cannot fail then.
+ * some, else as xd_user_may_open_channel(); the second cannot fail then. The caller closes the
+ * descriptors of the process.
  */
 int xd_connection_may_greet_channel(struct xd_client *c);
 void xd_connection_greet_channel(struct xd_client *c);

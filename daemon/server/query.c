@@ -67,6 +67,7 @@ static int hello_channel(struct xd_client *c, struct xd_request *req, struct xr_
 		return err;
 	xd_faults_hello(c);
 	xd_connection_greet_channel(c);
+	xd_client_close_process(c);
 	return 0;
 }
 
