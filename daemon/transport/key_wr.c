@@ -426,6 +426,17 @@ static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
 	return w->reg.page_shift == XR_FAST_PIECES ? lay_out_pieces(key, w) : lay_out_pages(key, w);
 }
 
+/* Ends a registration that has succeeded. */
+static void make_valid(struct xt_engine *e, struct xt_key *key, const struct xt_swqe *w)
+{
+	key->entry.va = w->remote_addr;
+	key->entry.length = w->bind_len;
+	key->entry.access = w->reg.access;
+	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
+	set_state(key, XR_KEY_VALID);
+	mirror(e, key);
+}
+
 static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 {
 	struct xt_engine *e = qp->engine;
@@ -440,12 +451,7 @@ static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 		set_state(key, XR_KEY_FREE);
 		return XR_KEY_RANGE;
 	}
-	key->entry.va = w->remote_addr;
-	key->entry.length = w->bind_len;
-	key->entry.access = w->reg.access;
-	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
-	set_state(key, XR_KEY_VALID);
-	mirror(e, key);
+	make_valid(e, key, w);
 	return XR_OK;
 }
 
@@ -486,12 +492,7 @@ static enum xr_reason reg_integrity(struct xt_qp *qp, const struct xt_swqe *w)
 	__atomic_store_n(&qp->integrity, true, __ATOMIC_RELAXED);
 	key->mem->length = w->bind_len;
 	key->entry.qpn = qp->info.qpn;
-	key->entry.va = w->remote_addr;
-	key->entry.length = w->bind_len;
-	key->entry.access = w->reg.access;
-	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
-	set_state(key, XR_KEY_VALID);
-	mirror(e, key);
+	make_valid(e, key, w);
 	return XR_OK;
 }
 
