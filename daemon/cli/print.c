@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Prints JSON as text: an object as lines of name and value, a list of objects as a table. Nothing
- * here depends on what a daemon shows (docs/show.md), except that rows of counters have their
- * number in "packets" or "value", and rows with a state have it in "state" or "cm_state".
+ * Prints JSON as text: an object as lines of name and value, a list of objects as a table. The code
+ * depends on few names of the JSON (docs/show.md): rows of counters have their number in "packets"
+ * or "value", rows with a state have it in "state" or "cm_state".
  */
 #include <ctype.h>
 #include <stdio.h>

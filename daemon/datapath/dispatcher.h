@@ -2,8 +2,8 @@
 /*
  * The XDP program behind the dispatcher of libxdp, beside programs of others. libxdp attaches the
  * dispatcher without a bpf_link and pins it, so the kernel does not remove the program when the
- * daemon ends, and to remove it takes privileges that the daemon gives up. A process that keeps
- * them waits for the end of the daemon and removes the program then.
+ * daemon ends. Removing it takes privileges that the daemon has given up. A process that keeps them
+ * waits for the end of the daemon and removes the program then.
  */
 #ifndef XD_DISPATCHER_H
 #define XD_DISPATCHER_H

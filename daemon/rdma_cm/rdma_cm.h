@@ -6,6 +6,9 @@
  *   command.c    decodes requests and calls the functions of the other files
  *   channel.c    channels, and their queues of events
  *   id.c         creation and end of ids, options, migration
+ *   id_show.c    JSON output of ids
+ *   rdma_cm.c    the state of the device
+ *   timer.c      the timer of the CM engine
  *   address.c    socket addresses
  *   port.c       port spaces
  *   resolve.c    bind, resolution of addresses and routes

@@ -36,7 +36,7 @@
  *   step.c        accesses to memory that may wait, and their staging memory
  *   step_read.c, step_write.c  reads and reading ahead; writes and atomics
  *   park.c        QPs that wait for memory
- *   resume.c      how they go on
+ *   resume.c      their next steps
  *   park_pool.c   blocks for packets of these QPs
  *   packet.c      packets to be sent
  *   icrc.c        ICRC

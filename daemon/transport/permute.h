@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A random permutation of the 24-bit numbers, selected by a seed. QPNs, SRQ numbers and key indices
- * are permuted slots, so that they are neither sequential nor the same after a restart, while a
- * lookup needs no table but that of the slots. The seed is secret, but the permutation does not
- * claim the strength of a cipher.
+ * are permuted slots. So they are neither sequential nor the same after a restart, and a lookup
+ * needs only the table of slots. The seed is secret, but the permutation does not claim the
+ * strength of a cipher.
  */
 #ifndef XT_PERMUTE_H
 #define XT_PERMUTE_H

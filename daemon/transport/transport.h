@@ -393,12 +393,12 @@ void xt_cq_drop_late(struct xt_cq *cq);
  */
 void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq, uint64_t now);
 /*
- * Moderation: the event of an armed CQ is held until `count` completions of the kind that the CQ is
- * armed for were added since it was armed, or until the period has passed since the first of them.
- * A count of 0 or 1 and a period of 0 both turn moderation off. An event that is held is raised.
- * xt_cq_moderation_reserve() must have succeeded in every engine before, once for a CQ; engines may
- * run meanwhile. Workers are paused for xt_cq_moderate() and xt_cq_drop_held(), which must be
- * called before such a CQ is freed.
+ * Moderation: the event of an armed CQ is held until `count` completions were added since it was
+ * armed, or until the period has passed since the first of them. Only completions that it is armed
+ * for count. A count of 0 or 1 and a period of 0 both turn moderation off. An event that is held is
+ * raised. xt_cq_moderation_reserve() must have succeeded in every engine before, once for a CQ;
+ * engines may run meanwhile. Workers are paused for xt_cq_moderate() and xt_cq_drop_held(), which
+ * must be called before such a CQ is freed.
  */
 int xt_cq_moderation_reserve(struct xt_engine *e); /* -ENOMEM */
 void xt_cq_moderation_release(struct xt_engine *e);

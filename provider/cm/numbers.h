@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Descriptor numbers of channels. The descriptor that a program has is an epoll set of the events
- * of all sources, so that poll(), select(), epoll, O_NONBLOCK and fork() work as with the device
- * file of the kernel.
+ * Descriptor numbers of channels. The program's descriptor is an epoll set of the events of all
+ * sources. So poll(), select(), epoll, O_NONBLOCK and fork() work as with the device file of the
+ * kernel.
  *
  * The program can close a number without the knowledge of this library, by a system call of its
  * own, and reuse it. So every epoll set contains an anchor, a file that never has an event, and a

@@ -28,8 +28,9 @@ bool xp_convert_ready(int uffd_device);
 uint64_t xp_move_in(uint64_t start, uint64_t end, struct xp_file **file, uint64_t *offset);
 
 /*
- * Makes the pages of [offset, offset + length) of the file, which were moved in at start, private
- * memory again, where the program still has them mapped, and frees them in the file.
+ * Makes pages of the file private memory of the program again, as far as it still has them mapped,
+ * and frees them in the file. [offset, offset + length): range in the file, which was mapped at
+ * @start.
  */
 void xp_move_out(uint64_t start, uint64_t length, struct xp_file *file, uint64_t offset);
 

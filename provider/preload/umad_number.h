@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Numbers of the device files umadN. libibumad looks for umad0 to umad63. The number of a device is
- * a hash of its name, or the next one that neither another device of the runtime directory nor the
- * kernel has, so that all programs have the same without a registry.
+ * a hash of its name. If another device of the runtime directory or the kernel has that number, it
+ * is the next free one. So all programs use the same numbers without a registry.
  */
 #ifndef XP_UMAD_NUMBER_H
 #define XP_UMAD_NUMBER_H

@@ -4,12 +4,12 @@
  * has the clock. Times are ns of CLOCK_MONOTONIC.
  *
  * A program that spins uses a processor for nothing, and on a machine with few of them the daemon
- * needs it. While so many send WRs are outstanding that they take much longer than the sleep, the
- * queue does not run dry, and the latency of a WR that is posted next, which has to wait for the
- * others, hardly increases. With few WRs outstanding, as in a ping-pong, the program never sleeps.
+ * needs it. The program sleeps while the outstanding send WRs take much longer than the sleep: the
+ * queue does not run dry, and the next WR would have to wait for them anyway. With few WRs
+ * outstanding, as in a ping-pong, the program never sleeps.
  *
- * A program that receives a stream sleeps as well: many bytes arrive in a second, the QP
- * posts hardly any send WRs in between (in a ping-pong and in a server it does), and the posted
+ * A program that receives a stream sleeps as well. In a stream many bytes arrive in a second, the
+ * QP posts hardly any send WRs in between (unlike in a ping-pong or a server), and the posted
  * receives last for several sleeps. If fewer messages arrive once the program sleeps, the stream
  * has ended, or the sender waits for the program in another way. The program then does not sleep
  * for a time, which doubles if this happens again.

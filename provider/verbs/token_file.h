@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Token files: the cmd_fd of a context is a sealed memfd with the token that the daemon gave the
- * context. A process of the same user that gets a copy of it can open a context of its own from
- * which the PDs, regions and device memory of the first one can be imported.
+ * context. A process of the same user that gets a copy of it can open a context of its own, and
+ * import PDs, regions and device memory of the first context into it.
  */
 #ifndef XP_TOKEN_FILE_H
 #define XP_TOKEN_FILE_H
