@@ -312,8 +312,9 @@ static void test_verbs(void)
 	TAP_OK(!strcmp(verb_errors("fail reg_mr ENOMEM prob 50%; seed 3", XR_MSG_REG_MR, 40),
 		       verb_errors("fail reg_mr ENOMEM prob 50%; seed 3", XR_MSG_REG_MR, 40)),
 	       "the same seed gives the same errors");
-	TAP_OK(!xd_faults_on(faults("fail any EIO"), XD_FAULT_RX | XD_FAULT_TX),
-	       "no packet is looked at");
+	xd_faults_free(f);
+	f = faults("fail any EIO");
+	TAP_OK(!xd_faults_on(f, XD_FAULT_RX | XD_FAULT_TX), "no packet is looked at");
 	xd_faults_free(f);
 }
 

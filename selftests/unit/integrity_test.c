@@ -532,7 +532,8 @@ static void no_change(struct change *c)
 }
 static void list_1(struct change *c)
 {
-	memcpy(list_of(1), c->list, 400), c->wqe->reg.list = 1;
+	memcpy(list_of(1), c->list, (size_t)((char *)list_of(1) - (char *)list_of(0)));
+	c->wqe->reg.list = 1;
 }
 static void list_2(struct change *c)
 {
