@@ -6,6 +6,7 @@
 #include "sim.h"
 
 #include "daemon/transport/engine.h"
+#include "queue.h"
 #include "selftests/lib/resize.h"
 
 /* ---- memory -------------------------------------------------------------- */
@@ -325,26 +326,13 @@ void host_fill(struct host *h, uint32_t off, const uint8_t *data, uint32_t len)
 
 /* ---- completion queues --------------------------------------------------- */
 
-static struct xr_queue *new_queue(uint32_t depth, uint32_t stride)
-{
-	struct xr_queue *queue = aligned_alloc(XR_CACHELINE,
-					       sizeof(*queue) + (size_t)depth * stride);
-
-	memset(queue, 0, sizeof(*queue));
-	queue->magic = XR_QUEUE_MAGIC;
-	queue->depth = depth;
-	queue->stride = stride;
-	queue->entries_off = sizeof(*queue);
-	return queue;
-}
-
 struct sim_cq *host_add_cq(struct host *h, uint32_t depth)
 {
 	struct sim_cq *cq = calloc(1, sizeof(*cq));
 
 	cq->host = h;
 	cq->depth = depth;
-	cq->queue = new_queue(depth, sizeof(struct xr_cqe));
+	cq->queue = queue_new(depth, sizeof(struct xr_cqe));
 	xt_cq_init(&cq->cq, cq->queue, depth);
 	cq->cq.owner = cq;
 	cq->cq.locked = h->engines > 1;
@@ -356,7 +344,7 @@ void host_resize_cq(struct sim_cq *cq)
 {
 	struct world *w = cq->host->w;
 	uint32_t depth = rng_chance(&w->sched, 50) ? cq->depth * 2 : cq->depth;
-	struct xr_queue *queue = new_queue(depth, sizeof(struct xr_cqe));
+	struct xr_queue *queue = queue_new(depth, sizeof(struct xr_cqe));
 	int err = cq_resize(&cq->cq, queue, depth);
 
 	CHECK(w, !err, "resize of a CQ: %d", err);

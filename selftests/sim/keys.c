@@ -20,6 +20,7 @@
 
 #include "check.h"
 #include "daemon/transport/integrity.h"
+#include "lossy.h"
 #include "rng.h"
 #include "selftests/lib/signatures.h"
 #include "selftests/lib/tap.h"
@@ -33,7 +34,6 @@
 #define OPS 6	       /* maximum per use of a grant */
 #define USES 12	       /* of each grant */
 #define RECVS 32
-#define POOL 4096
 #define BASE 0x10000000ull
 
 enum kind { TYPE_1, TYPE_2, ZERO_BASED, FAST, PIECES, INTEGRITY, KINDS };
@@ -100,15 +100,10 @@ struct world {
 	struct h_mr mr;
 	uint32_t lkey;
 	bool local;
-	unsigned drop, dup, corrupt, shuffle, delay; /* percent */
+	struct lossy net;
 	struct grant grant[GRANTS];
 	unsigned grants;
 	bool invalid_sent, invalid_refused;
-	struct late {
-		struct h_frame *frame;
-		uint64_t when;
-	} pool[POOL];
-	unsigned pooled;
 	uint8_t memory[GRANTS][AREA], model[GRANTS][AREA]; /* the owner's, actual and expected */
 	uint8_t bytes[GRANTS][AREA];			   /* the peer's */
 	unsigned used;
@@ -590,7 +585,7 @@ static void peer_notified(struct world *w, const struct xr_cqe *cqe)
 
 static void failed(struct world *w, const struct xr_cqe *cqe, unsigned wr)
 {
-	bool lossy = w->drop || w->corrupt || w->delay || w->shuffle;
+	bool lossy = lossy_loses(&w->net);
 
 	if (wr != WR_INVALID) {
 		/*
@@ -647,66 +642,13 @@ static void completed(struct world *w, const struct xr_cqe *cqe)
 	}
 }
 
-static void poll(struct world *w)
+static void poll(void *arg)
 {
+	struct world *w = arg;
 	struct xr_cqe cqe;
 
 	while (!w->wrong && h_poll(w->h, &cqe))
 		completed(w, &cqe);
-}
-
-/* ---- the network --------------------------------------------------------- */
-
-static void to_pool(struct world *w, const struct h_frame *frame)
-{
-	struct h_frame *f;
-
-	if (w->pooled == POOL)
-		return;
-	f = malloc(sizeof(*f));
-	*f = *frame;
-	/* The ICRC does not cover the Ethernet header. */
-	if (rng_chance(&w->rng, w->corrupt))
-		f->data[14 + rng_below(&w->rng, f->len - 14)] ^= 1 << rng_below(&w->rng, 8);
-	w->pool[w->pooled++] = (struct late){
-		f,
-		w->h->now + (rng_chance(&w->rng, w->delay) ? rng_below(&w->rng, 3000000) : 0),
-	};
-}
-
-static void collect(struct world *w)
-{
-	for (unsigned i = 0; i < w->h->sent_count; i++) {
-		unsigned copies = !rng_chance(&w->rng, w->drop);
-
-		copies += rng_chance(&w->rng, w->dup);
-		while (copies--)
-			to_pool(w, &w->h->sent[i]);
-	}
-	w->h->sent_count = 0;
-}
-
-static void deliver(struct world *w)
-{
-	unsigned n = w->pooled, i, j, kept = 0;
-
-	for (i = 0; i < n; i++) {
-		if (rng_chance(&w->rng, w->shuffle)) {
-			struct late l = w->pool[i];
-
-			j = i + (unsigned)rng_below(&w->rng, n - i);
-			w->pool[i] = w->pool[j];
-			w->pool[j] = l;
-		}
-		if (w->pool[i].when > w->h->now) {
-			w->pool[kept++] = w->pool[i];
-			continue;
-		}
-		h_receive(w->h, w->pool[i].frame->data, w->pool[i].frame->len);
-		free(w->pool[i].frame);
-		poll(w);
-	}
-	w->pooled = kept;
 }
 
 /* ---- a run --------------------------------------------------------------- */
@@ -768,13 +710,7 @@ static void plan(struct world *w)
 	unsigned grants = 1 + (unsigned)rng_below(&w->rng, GRANTS), i;
 
 	w->local = rng_chance(&w->rng, 15);
-	if (rng_chance(&w->rng, 75)) {
-		w->drop = (unsigned)rng_below(&w->rng, 10);
-		w->dup = rng_below(&w->rng, 2) ? (unsigned)rng_below(&w->rng, 30) : 0;
-		w->shuffle = rng_below(&w->rng, 2) ? (unsigned)rng_below(&w->rng, 10) : 0;
-		w->delay = rng_below(&w->rng, 2) ? (unsigned)rng_below(&w->rng, 10) : 0;
-		w->corrupt = (unsigned)rng_below(&w->rng, 4);
-	}
+	lossy_plan(&w->net, &w->rng);
 	bring_up(w, &w->owner, &w->peer, 0x0a000001, w->local ? 0x0a000001 : 0x0a000002);
 	bring_up(w, &w->peer, &w->owner, w->local ? 0x0a000001 : 0x0a000002, 0x0a000001);
 	while (grants--)
@@ -832,11 +768,11 @@ static void step(struct world *w)
 	xt_qp_doorbell(w->peer.qp, w->h->now);
 	next = xt_engine_run(w->h->engine, w->h->now);
 	poll(w);
-	collect(w);
-	if (w->pooled || next < w->h->now + 1000)
+	lossy_collect(&w->net, &w->rng, w->h);
+	if (w->net.pooled || next < w->h->now + 1000)
 		next = w->h->now + 1000;
 	w->h->now = next == XT_NEVER ? w->h->now + 1000 : next;
-	deliver(w);
+	lossy_deliver(&w->net, &w->rng, w->h, poll, w);
 }
 
 static bool run(uint64_t seed, unsigned *used)
@@ -853,7 +789,8 @@ static bool run(uint64_t seed, unsigned *used)
 			sizeof(w->memory) + sizeof(w->model) + sizeof(w->bytes), BASE);
 	w->mr.key->entry.access |= XR_ACCESS_MW_BIND;
 	plan(w);
-	for (steps = 0; !w->wrong && !(w->invalid_refused && !w->pooled) && steps < 200000; steps++)
+	for (steps = 0; !w->wrong && !(w->invalid_refused && !w->net.pooled) && steps < 200000;
+	     steps++)
 		step(w);
 	CHECK(w, w->invalid_refused, "posted WRs do not complete");
 	CHECK(w, !memcmp(w->memory, w->model, sizeof(w->memory)),
@@ -863,8 +800,7 @@ static bool run(uint64_t seed, unsigned *used)
 		printf("# seed %llu: %s; replay: keys -n 1 -s %llu\n", (unsigned long long)seed,
 		       w->wrong, (unsigned long long)seed);
 	*used += w->used;
-	while (w->pooled)
-		free(w->pool[--w->pooled].frame);
+	lossy_free(&w->net);
 	h_destroy(&w->owner);
 	h_destroy(&w->peer);
 	h_free(w->h);

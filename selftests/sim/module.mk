@@ -32,3 +32,10 @@ $(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libve
 # Goodput under loss, reordering and overload
 $(eval $(call test_program,sim/goodput,selftests/sim/goodput.c,transport,-lisal -libverbs,300,parallel))
 $(eval $(call suite,long/sim/goodput,1800,$(BUILD)/selftests/sim/goodput -n 120,$(BUILD)/selftests/sim/goodput,parallel long))
+
+# Direct verbs: draining and RW contexts, the provider's code on a simulated engine in virtual time
+direct_SRCS := $(addprefix selftests/sim/,direct.c direct_drain.c direct_host.c direct_rw.c) provider/base/debug.c \
+	$(addprefix provider/verbs/,ah.c cq.c cq_arm.c cq_members.c cq_poll.c drain.c fast_mr.c nap.c pd.c post.c qp.c \
+	rw.c srq.c)
+$(eval $(call test_program,sim/direct,$(direct_SRCS),transport,-lisal -libverbs -lpthread \
+	-Wl$(comma)--wrap=nanosleep$(comma)--wrap=clock_gettime,300,parallel))

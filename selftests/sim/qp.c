@@ -2,24 +2,18 @@
 /* QPs: rings, states, connection setup. */
 #include <errno.h>
 
+#include "queue.h"
 #include "ring.h"
 
 #define NO_OPCODE 13 /* unused value of enum ibv_wr_opcode */
 
 void ring_new(struct ring *r, uint32_t depth, uint32_t stride)
 {
-	size_t size = sizeof(*r->queue) + (size_t)depth * stride;
-
 	r->depth = depth;
 	r->stride = stride;
 	r->producer = 0;
-	r->queue = aligned_alloc(XR_CACHELINE, (size + XR_CACHELINE - 1) & ~(XR_CACHELINE - 1ul));
-	memset(r->queue, 0, sizeof(*r->queue));
-	memset(r->queue + 1, 0xee, size - sizeof(*r->queue));
-	r->queue->magic = XR_QUEUE_MAGIC;
-	r->queue->depth = depth;
-	r->queue->stride = stride;
-	r->queue->entries_off = sizeof(*r->queue);
+	r->queue = queue_new(depth, stride);
+	memset(r->queue + 1, 0xee, (size_t)depth * stride);
 }
 
 /* Creates the queues of the QP's type. */
