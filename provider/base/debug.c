@@ -67,6 +67,11 @@ int xp_refuse(const char *verb, int err, const char *fmt, ...)
 	return -positive;
 }
 
+int xp_refuse_memory(const char *verb)
+{
+	return xp_refuse(verb, ENOMEM, "the program cannot allocate memory");
+}
+
 bool xp_within_limit(const char *verb, const char *field, uint64_t value, uint64_t limit)
 {
 	if (value <= limit)

@@ -24,6 +24,9 @@ void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int xp_refuse(const char *verb, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Refuses a verb because malloc() or the like failed. Returns -ENOMEM. */
+int xp_refuse_memory(const char *verb);
+
 /*
  * Returns true if the value of a field that the program passed to a verb is at most the limit.
  * Otherwise prints both as xp_refuse() does, and returns false.

@@ -89,7 +89,7 @@ int xp_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 				  flags, n, IBV_ADVISE_MR_FLAG_FLUSH);
 	addr = calloc(n, sizeof(*addr));
 	if (!addr)
-		return ENOMEM;
+		return -xp_refuse_memory("ibv_advise_mr");
 	for (at = 0; at < n && !err; at += some) {
 		some = n - at < XR_ADVISE_MAX ? n - at : XR_ADVISE_MAX;
 		err = query_ranges(pd, write, sge + at, some, addr + at);

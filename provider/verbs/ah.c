@@ -56,7 +56,7 @@ struct ibv_ah *xp_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 				  "is_global is 0; RoCE needs a GRH with dgid and sgid_index"));
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_create_ah"));
 	xp_ah_attr_to_control(&req.attr, attr);
 	err = xp_request(xp_ctx(pd->context), XR_MSG_CREATE_AH, &req, sizeof(req), &rep,
 			 sizeof(rep));

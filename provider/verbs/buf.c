@@ -32,7 +32,7 @@ void *xp_alloc_buf(struct ibv_pd *ibpd, size_t size, struct ibv_buf **buf)
 	struct xp_buf *b = malloc(sizeof(*b));
 
 	if (!b)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_alloc_buf"));
 	b->addr = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
 	if (b->addr == MAP_FAILED) {

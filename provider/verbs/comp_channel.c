@@ -25,7 +25,7 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 	};
 
 	if (!ch)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_create_comp_channel"));
 	ibctx = xp_process_context(ibctx);
 	err = xp_call(xp_ctx(ibctx), &call);
 	if (!err && !call.rep_nfds)
@@ -35,7 +35,7 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 		if (!ch->events) {
 			close(fd);
 			xp_release(xp_ctx(ibctx), XR_MSG_DESTROY_CHANNEL, rep.handle, NULL);
-			err = -ENOMEM;
+			err = xp_refuse_memory("ibv_create_comp_channel");
 		}
 	}
 	if (err) {

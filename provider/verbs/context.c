@@ -181,7 +181,7 @@ static struct ibv_context *open_with_token(struct ibv_device *ibdev, const uint8
 	int err;
 
 	if (!ctx)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_open_device"));
 	err = connect_context(ctx, token);
 	if (err) {
 		xp_debug_refused(ctx->dev->path, &ctx->conn, err);
@@ -210,10 +210,12 @@ struct ibv_context *xp_import_device(int fd)
 	struct xp_device *dev;
 
 	if (!xp_token_file_read(fd, &t))
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_import_device", EINVAL,
+					 "fd %d is not the cmd_fd of a context", fd));
 	dev = xp_device_find(t.path);
 	if (!dev)
-		return xp_null(ENODEV);
+		return xp_null(xp_refuse("ibv_import_device", ENODEV,
+					 "the context's device is not in the device list"));
 	ibctx = open_with_token(&dev->ibdev, t.token);
 	/* On success the verb owns fd. The new context has a token file of its own. */
 	if (ibctx)

@@ -78,7 +78,7 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 		return xp_null(err);
 	cq = xp_queue_alloc(parent, sizeof(*cq), XROCEDV_RES_CQ);
 	if (!cq)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_create_cq"));
 	err = create_in_daemon(xp_ctx(ibctx), cq, attr, flags);
 	if (err) {
 		xp_queue_free(cq);

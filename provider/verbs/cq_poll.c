@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "provider/base/clock.h"
+#include "provider/base/debug.h"
+#include "provider/base/fail.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/cq_members.h"
 #include "provider/verbs/cq_pause.h"
@@ -175,10 +177,8 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	struct xp_pause pause = { 0 };
 	int got;
 
-	if (xp_health(ctx) == XP_FORKED) {
-		errno = EIO;
-		return -1;
-	}
+	if (xp_health(ctx) == XP_FORKED)
+		return xp_fail(xp_refuse("ibv_poll_cq", EIO, "%s", XP_FORKED_TEXT));
 	xp_lock(&cq->lock);
 	note_poll(cq);
 	got = cq->flushing ? 0 : poll_ring(cq, n, wc);
@@ -235,7 +235,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	bool got;
 
 	if (xp_health(ctx) == XP_FORKED)
-		return EIO;
+		return -xp_refuse("ibv_start_poll", EIO, "%s", XP_FORKED_TEXT);
 	xp_lock(&cq->lock);
 	note_poll(cq);
 	got = poll_one(cq, cqe);

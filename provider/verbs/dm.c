@@ -81,7 +81,7 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 					 attr->comp_mask));
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_alloc_dm"));
 	ibctx = xp_process_context(ibctx);
 	err = xp_call_map(xp_ctx(ibctx), &call, &piece, 1);
 	if (err) {
@@ -125,7 +125,7 @@ struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle)
 	};
 
 	if (!dm)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_import_dm"));
 	ibctx = xp_process_context(ibctx);
 	err = xp_call(xp_ctx(ibctx), &call);
 	if (!err)

@@ -8,16 +8,25 @@
 #include <infiniband/xrocedv.h>
 
 #include "provider/base/clock.h"
+#include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/cq_members.h"
+#include "provider/verbs/direct.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/request.h"
 
 #define NAP_NS 50000 /* between looks while other threads poll, or the CQ is empty */
 
+#define DRAIN "xrocedv_drain_sq, _rq, _qp"
+
 enum queue { SEND = 1, RECV = 2 };
+static const char *const queue_names[] = {
+	[SEND] = "send queue",
+	[RECV] = "receive queue",
+	[SEND | RECV] = "send and receive queues",
+};
 
 struct drain {
 	struct xp_qp *qp;
@@ -140,7 +149,9 @@ static int wait_until_drained(struct drain *d)
 			continue;
 		look(d);
 		if (d->left && xp_clock() >= d->end)
-			return ETIMEDOUT;
+			return -xp_refuse(DRAIN, ETIMEDOUT,
+					  "timeout_ms %d: completions of the %s were not polled",
+					  d->attr->timeout_ms, queue_names[d->left]);
 		if (d->left)
 			nanosleep(&nap, NULL);
 		xp_check_health(xp_ctx(d->qp->ibqp.context));
@@ -175,9 +186,9 @@ static int drain(struct ibv_qp *ibqp, const struct xrocedv_drain_attr *attr, uns
 	int err;
 
 	if (!xp_is_ours(ibqp->context))
-		return EOPNOTSUPP;
+		return -xp_refuse_foreign(DRAIN);
 	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED)
-		return EIO;
+		return -xp_refuse_forked(DRAIN);
 	if (attr->timeout_ms >= 0)
 		d.end = xp_clock() + (uint64_t)attr->timeout_ms * XP_NS_PER_MS;
 	err = to_error(ibqp);

@@ -5,6 +5,7 @@
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/device.h"
+#include "provider/verbs/direct.h"
 #include "provider/verbs/mr.h"
 #include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
@@ -16,7 +17,8 @@ XP_PUBLIC bool xrocedv_is_supported(struct ibv_device *device)
 
 XP_PUBLIC struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	return xp_is_ours(pd->context) ? xp_create_gsi_qp(pd, attr) : xp_null(EOPNOTSUPP);
+	return xp_is_ours(pd->context) ? xp_create_gsi_qp(pd, attr)
+				       : xp_null(xp_refuse_foreign("xrocedv_create_gsi_qp"));
 }
 
 XP_PUBLIC int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey)
@@ -30,7 +32,7 @@ XP_PUBLIC int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey)
 	int err;
 
 	if (!xp_is_ours(pd->context))
-		return EOPNOTSUPP;
+		return -xp_refuse_foreign("xrocedv_reserved_lkey");
 	err = xp_send_proc_files(pd);
 	if (!err)
 		err = xp_call(xp_ctx(pd->context), &call);

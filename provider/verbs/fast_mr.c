@@ -5,10 +5,11 @@
 
 #include <infiniband/xrocedv.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
+#include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
-#include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/request.h"
 
@@ -67,16 +68,18 @@ static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 
 XP_PUBLIC struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages)
 {
+	const char *verb = "xrocedv_alloc_mr";
 	struct xp_fast_mr *mr;
 	int err;
 
 	if (!xp_is_ours(pd->context))
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse_foreign(verb));
 	if (!max_pages || max_pages > XROCEDV_MAX_PAGES)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse(verb, EINVAL, "max_pages %u; 1 to %u", max_pages,
+					 XROCEDV_MAX_PAGES));
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory(verb));
 	mr->max_pages = max_pages;
 	err = alloc(pd, mr);
 	if (err) {
@@ -87,6 +90,8 @@ XP_PUBLIC struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages)
 }
 
 /* ---- pages ----------------------------------------------------------------------- */
+
+#define NOT_FAST "the region is not one of xrocedv_alloc_mr()"
 
 /* Returns NULL if it is not a region for fast registration. */
 static struct xp_fast_mr *fast_of(struct ibv_mr *ibmr)
@@ -119,17 +124,25 @@ static bool can_follow(const struct xp_page_list *l, uint64_t addr)
 	return !l->pages || addr == l->end || !((addr | l->end) & (l->size - 1));
 }
 
-static bool is_valid(const struct xp_page_list *l, const struct xrocedv_sg *sg, int nents,
-		     uint64_t offset)
+int xp_refuse_page_size(const char *verb, uint64_t size)
+{
+	return xp_refuse(verb, EINVAL, "page_size %llu; a power of two from %u to %u",
+			 (unsigned long long)size, XROCEDV_MIN_PAGE_SIZE, XROCEDV_MAX_PAGE_SIZE);
+}
+
+int xp_check_list(const char *verb, const struct xrocedv_sg *sg, int nents, uint64_t offset)
 {
 	int i;
 
-	if (!xp_fast_page_size_valid(l->size))
-		return false;
+	if (nents < 1)
+		return xp_refuse(verb, EINVAL, "nents %d; 1 or more", nents);
+	if (offset >= sg->length)
+		return xp_refuse(verb, EINVAL, "sg_offset is not within the first element");
 	for (i = 0; i < nents; i++)
 		if (!sg[i].length || sg[i].addr + sg[i].length < sg[i].addr)
-			return false;
-	return nents > 0 && offset < sg->length;
+			return xp_refuse(verb, EINVAL,
+					 "an element is empty, or exceeds the address space");
+	return 0;
 }
 
 int xp_build_page_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int nents,
@@ -138,8 +151,6 @@ int xp_build_page_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int 
 	uint64_t off = *sg_offset, done;
 	int i;
 
-	if (!is_valid(l, sg, nents, off))
-		return -EINVAL;
 	l->iova = sg->addr + off;
 	*sg_offset = 0;
 	for (i = 0; i < nents && can_follow(l, sg[i].addr + off); i++, off = 0) {
@@ -196,22 +207,39 @@ static int build_piece_list(struct xp_page_list *l, const struct xrocedv_sg *sg,
 	return i;
 }
 
-static bool pieces_valid(const struct xp_fast_mr *mr, const struct xrocedv_sg *sg, int nents,
-			 uint64_t offset)
+/* Returns 0 or refuses elements of any address and length. */
+static int check_pieces(const char *verb, const struct xp_fast_mr *mr, const struct xrocedv_sg *sg,
+			int nents)
 {
-	uint64_t at;
+	uint64_t at = sg->addr;
 	int i;
 
-	if (mr->max_pages < 2 || nents < 1 || offset >= sg->length)
-		return false;
-	at = sg->addr;
+	if (mr->max_pages < 2)
+		return xp_refuse(verb, EINVAL, "XROCEDV_SG_GAPS needs max_pages of 2 or more");
 	for (i = 0; i < nents; i++) {
-		if (!sg[i].length || sg[i].addr >= XR_PIECE_END ||
-		    sg[i].length > XR_PIECE_END - sg[i].addr || at + sg[i].length < at)
-			return false;
+		if (sg[i].addr >= XR_PIECE_END || sg[i].length > XR_PIECE_END - sg[i].addr ||
+		    at + sg[i].length < at)
+			return xp_refuse(verb, EINVAL,
+					 "an element ends beyond address 2^52, or all of them "
+					 "exceed the address space");
 		at += sg[i].length;
 	}
-	return true;
+	return 0;
+}
+
+static int check_map(const char *verb, const struct xp_fast_mr *mr, const struct xrocedv_sg *sg,
+		     int nents, uint64_t offset, uint32_t page_size)
+{
+	int err;
+
+	if (!mr)
+		return xp_refuse(verb, EINVAL, NOT_FAST);
+	if (page_size != XROCEDV_SG_GAPS && !xp_fast_page_size_valid(page_size))
+		return xp_refuse_page_size(verb, page_size);
+	err = xp_check_list(verb, sg, nents, offset);
+	if (!err && page_size == XROCEDV_SG_GAPS)
+		err = check_pieces(verb, mr, sg, nents);
+	return err;
 }
 
 XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg, int nents,
@@ -220,11 +248,10 @@ XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg
 	struct xp_fast_mr *mr = fast_of(ibmr);
 	uint64_t none = 0, *off = sg_offset ? sg_offset : &none;
 	struct xp_page_list l = { .size = page_size };
-	int mapped;
+	int mapped = check_map("xrocedv_map_mr_sg", mr, sg, nents, *off, page_size);
 
-	if (!mr || !(page_size == XROCEDV_SG_GAPS ? pieces_valid(mr, sg, nents, *off)
-						  : is_valid(&l, sg, nents, *off)))
-		return -EINVAL;
+	if (mapped)
+		return mapped;
 	l.page = xp_fast_mr_next_list(mr);
 	l.max = mr->max_pages;
 	mapped = page_size == XROCEDV_SG_GAPS ? build_piece_list(&l, sg, nents, off)
@@ -234,6 +261,19 @@ XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg
 }
 
 /* ---- posting --------------------------------------------------------------------- */
+
+#define REG_FLAGS (unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE)
+
+int xp_check_reg(const char *verb, const struct ibv_qp *ibqp, const struct ibv_mr *ibmr,
+		 unsigned int send_flags)
+{
+	if (ibqp->context != ibmr->context)
+		return xp_refuse(verb, EINVAL, "region and QP are of different contexts");
+	if (send_flags & ~REG_FLAGS)
+		return xp_refuse(verb, EINVAL, "send_flags 0x%x, known 0x%x", send_flags,
+				 REG_FLAGS);
+	return 0;
+}
 
 void xp_wqe_reg(struct xr_send_wqe *wqe, const struct xp_fast_mr *mr, unsigned int access)
 {
@@ -250,31 +290,24 @@ XP_PUBLIC int xrocedv_post_reg_mr(struct ibv_qp *ibqp, struct ibv_mr *ibmr, uint
 				  unsigned int access, unsigned int send_flags)
 {
 	struct xp_fast_mr *mr = fast_of(ibmr);
+	const char *verb = "xrocedv_post_reg_mr";
 	struct xp_qp *qp = xp_qp(ibqp);
 	struct xr_send_wqe *wqe;
-	int err = 0;
+	int err;
 
-	if (!mr || ibqp->context != ibmr->context || !mr->pages ||
-	    send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE))
-		return EINVAL;
-	if (!xp_pd_same(ibqp->pd, ibmr->pd))
-		return EPERM;
-	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED)
-		return EIO;
-	xp_lock(&qp->sq_lock);
-	if (!xp_can_send(ibqp->state)) {
-		err = EINVAL;
-	} else if (!xp_ring_room(&qp->sq)) {
-		err = ENOMEM;
-	} else {
-		wqe = xp_ring_next(&qp->sq);
-		xp_wqe_init(wqe, wr_id, XR_WR_REG_MR, send_flags);
-		xp_wqe_reg(wqe, mr, access);
-		xp_ring_push(&qp->sq, wr_id);
-		xp_ring_publish(&qp->sq);
-	}
-	xp_unlock(&qp->sq_lock);
-	if (!err)
-		xp_ring_doorbell(qp);
-	return err;
+	if (!mr)
+		return -xp_refuse(verb, EINVAL, NOT_FAST);
+	err = xp_check_reg(verb, ibqp, ibmr, send_flags);
+	if (err)
+		return -err;
+	if (!mr->pages)
+		return -xp_refuse(verb, EINVAL, "no pages are set: xrocedv_map_mr_sg()");
+	err = xp_post_begin(verb, ibqp, ibmr->pd, "region");
+	if (err)
+		return -err;
+	wqe = xp_ring_next(&qp->sq);
+	xp_wqe_init(wqe, wr_id, XR_WR_REG_MR, send_flags);
+	xp_wqe_reg(wqe, mr, access);
+	xp_post_end(qp, wr_id);
+	return 0;
 }

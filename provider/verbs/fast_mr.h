@@ -49,7 +49,17 @@ static inline bool xp_fast_page_size_valid(uint64_t size)
 	return size >= XROCEDV_MIN_PAGE_SIZE && size <= XROCEDV_MAX_PAGE_SIZE && xr_is_pow2(size);
 }
 
-/* Builds a page list as xrocedv_map_mr_sg() describes. off must not be NULL. */
+/* Refuse a page size, and the arguments of a registration. Return the negative errno, or 0. */
+int xp_refuse_page_size(const char *verb, uint64_t size);
+int xp_check_reg(const char *verb, const struct ibv_qp *ibqp, const struct ibv_mr *ibmr,
+		 unsigned int send_flags);
+/* Checks a list of elements, except their alignment. Returns 0 or -EINVAL, and then refuses. */
+int xp_check_list(const char *verb, const struct xrocedv_sg *sg, int nents, uint64_t offset);
+
+/*
+ * Builds a page list as xrocedv_map_mr_sg() describes, from a list that was checked. off must not
+ * be NULL. Returns the number of elements that are wholly in it.
+ */
 int xp_build_page_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int nents,
 		       uint64_t *off);
 

@@ -10,6 +10,7 @@
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/device.h"
+#include "provider/verbs/direct.h"
 #include "provider/verbs/request.h"
 
 #define RULES_MAX 32768 /* bytes */
@@ -20,7 +21,7 @@ static int send_rules(struct xp_context *ctx, const char *rules, size_t length)
 	int err;
 
 	if (!req)
-		return -ENOMEM;
+		return xp_refuse_memory("xrocedv_set_faults");
 	*req = (struct xr_set_fault_req){ .length = (uint32_t)length };
 	memcpy(req->text, rules, length);
 	err = xp_request(ctx, XR_MSG_SET_FAULT, req, sizeof(*req) + length, NULL, 0);
@@ -72,7 +73,7 @@ XP_PUBLIC int xrocedv_set_faults(struct ibv_context *context, const char *rules)
 	int err;
 
 	if (!xp_is_ours(context))
-		return EOPNOTSUPP;
+		return -xp_refuse_foreign("xrocedv_set_faults");
 	if (length > RULES_MAX)
 		return -xp_refuse("xrocedv_set_faults", EFBIG, "%zu bytes, limit %d", length,
 				  RULES_MAX);

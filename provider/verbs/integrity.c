@@ -4,10 +4,11 @@
 
 #include <infiniband/xrocedv.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
+#include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
-#include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/request.h"
 
@@ -23,6 +24,8 @@ struct integrity_mr {
 	uint32_t max_pieces;
 	uint32_t list; /* of the last registration */
 };
+
+#define NOT_INTEGRITY "the region is not one of xrocedv_alloc_integrity_mr()"
 
 /* Returns NULL if it is not an integrity region. */
 static struct integrity_mr *integrity_of(struct ibv_mr *ibmr)
@@ -55,16 +58,18 @@ static int alloc(struct ibv_pd *ibpd, struct integrity_mr *mr)
 
 XP_PUBLIC struct ibv_mr *xrocedv_alloc_integrity_mr(struct ibv_pd *pd, uint32_t max_pieces)
 {
+	const char *verb = "xrocedv_alloc_integrity_mr";
 	struct integrity_mr *mr;
 	int err;
 
 	if (!xp_is_ours(pd->context))
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse_foreign(verb));
 	if (!max_pieces || max_pieces > XROCEDV_INTEGRITY_MAX_PIECES)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse(verb, EINVAL, "max_pieces %u; 1 to %u", max_pieces,
+					 XROCEDV_INTEGRITY_MAX_PIECES));
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory(verb));
 	mr->max_pieces = max_pieces;
 	err = alloc(pd, mr);
 	if (err) {
@@ -96,6 +101,15 @@ static bool signature_valid(const struct xrocedv_signature *s)
 	       xr_signature_valid(&sig);
 }
 
+#define POST "xrocedv_post_reg_integrity"
+
+/* Returns false. */
+static bool refuse(const char *why)
+{
+	xp_refuse(POST, EINVAL, "%s", why);
+	return false;
+}
+
 /* Adds up pieces. Returns false if one of them is invalid. */
 static bool add_up(const struct ibv_sge *sg, uint32_t n, uint64_t *total)
 {
@@ -107,25 +121,52 @@ static bool add_up(const struct ibv_sge *sg, uint32_t n, uint64_t *total)
 	return true;
 }
 
+/* Returns false, and refuses, if signatures, block size or number of pieces are invalid. */
+static bool attr_valid(const struct integrity_mr *mr, const struct xrocedv_integrity_attr *a)
+{
+	if (!signature_valid(&a->memory) || !signature_valid(&a->wire))
+		return refuse("a signature has an unknown type, or a check that its type lacks");
+	if (a->memory.type == XROCEDV_SIG_NONE && a->wire.type == XROCEDV_SIG_NONE)
+		return refuse("neither memory nor wire has a signature");
+	if (!xr_integrity_block_valid(a->block_size)) {
+		xp_refuse(POST, EINVAL, "block_size %u; 512, 520, 4096 or 4104", a->block_size);
+		return false;
+	}
+	if (!a->num_data || a->num_data > mr->max_pieces ||
+	    a->num_pi > mr->max_pieces - a->num_data) {
+		xp_refuse(POST, EINVAL,
+			  "num_data %u and num_pi %u; at least 1, together at most "
+			  "max_pieces %u",
+			  a->num_data, a->num_pi, mr->max_pieces);
+		return false;
+	}
+	if (a->num_pi && a->memory.type == XROCEDV_SIG_NONE)
+		return refuse("pieces with PI, but memory has no signature");
+	return true;
+}
+
 /* Returns the bytes of the stream, 0 if the attributes are invalid. */
 static uint64_t stream_length(const struct integrity_mr *mr, const struct xrocedv_integrity_attr *a)
 {
-	uint32_t memory = xr_signature_len(a->memory.type), unit;
+	uint32_t memory, unit;
 	uint64_t data, pi, blocks, len;
 
-	if (!signature_valid(&a->memory) || !signature_valid(&a->wire) ||
-	    (!memory && a->wire.type == XROCEDV_SIG_NONE) ||
-	    !xr_integrity_block_valid(a->block_size) || !a->num_data ||
-	    a->num_data > mr->max_pieces || a->num_pi > mr->max_pieces - a->num_data ||
-	    (a->num_pi && !memory) || !add_up(a->data, a->num_data, &data) ||
-	    !add_up(a->pi, a->num_pi, &pi))
+	if (!attr_valid(mr, a))
 		return 0;
+	if (!add_up(a->data, a->num_data, &data) || !add_up(a->pi, a->num_pi, &pi))
+		return refuse("a piece is empty, exceeds the address space, or has the reserved "
+			      "L_Key");
+	memory = xr_signature_len(a->memory.type);
 	unit = a->block_size + (a->num_pi ? 0 : memory);
 	blocks = data / unit;
-	if (data % unit || pi != (a->num_pi ? blocks * memory : 0))
-		return 0;
+	if (data % unit)
+		return refuse("the pieces do not hold whole blocks");
+	if (pi != (a->num_pi ? blocks * memory : 0))
+		return refuse("the pieces do not hold the PI of all blocks");
 	len = blocks * (a->block_size + xr_signature_len(a->wire.type));
-	return a->data->addr + len < a->data->addr ? 0 : len;
+	if (a->data->addr + len < a->data->addr)
+		return refuse("the region exceeds the address space");
+	return len;
 }
 
 static void set_list(struct integrity_mr *mr, const struct xrocedv_integrity_attr *a)
@@ -147,7 +188,7 @@ static void set_list(struct integrity_mr *mr, const struct xrocedv_integrity_att
 	}
 }
 
-static void push(struct xp_qp *qp, struct integrity_mr *mr, const struct xrocedv_integrity_attr *a,
+static void fill(struct xp_qp *qp, struct integrity_mr *mr, const struct xrocedv_integrity_attr *a,
 		 uint64_t len)
 {
 	struct xr_send_wqe *wqe = xp_ring_next(&qp->sq);
@@ -161,8 +202,6 @@ static void push(struct xp_qp *qp, struct integrity_mr *mr, const struct xrocedv
 	wqe->reg.list = (uint8_t)mr->list;
 	wqe->remote_addr = a->data->addr;
 	wqe->bind_len = len;
-	xp_ring_push(&qp->sq, a->wr_id);
-	xp_ring_publish(&qp->sq);
 }
 
 XP_PUBLIC int xrocedv_post_reg_integrity(struct ibv_qp *ibqp, struct ibv_mr *ibmr,
@@ -171,29 +210,22 @@ XP_PUBLIC int xrocedv_post_reg_integrity(struct ibv_qp *ibqp, struct ibv_mr *ibm
 	struct integrity_mr *mr = integrity_of(ibmr);
 	struct xp_qp *qp = xp_qp(ibqp);
 	uint64_t len;
-	int err = 0;
+	int err;
 
-	if (!mr || ibqp->context != ibmr->context ||
-	    attr->send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE))
-		return EINVAL;
+	if (!mr)
+		return -xp_refuse(POST, EINVAL, NOT_INTEGRITY);
+	err = xp_check_reg(POST, ibqp, ibmr, attr->send_flags);
+	if (err)
+		return -err;
 	len = stream_length(mr, attr);
 	if (!len)
 		return EINVAL;
-	if (!xp_pd_same(ibqp->pd, ibmr->pd))
-		return EPERM;
-	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED)
-		return EIO;
-	xp_lock(&qp->sq_lock);
-	if (!xp_can_send(ibqp->state))
-		err = EINVAL;
-	else if (!xp_ring_room(&qp->sq))
-		err = ENOMEM;
-	else
-		push(qp, mr, attr, len);
-	xp_unlock(&qp->sq_lock);
-	if (!err)
-		xp_ring_doorbell(qp);
-	return err;
+	err = xp_post_begin(POST, ibqp, ibmr->pd, "region");
+	if (err)
+		return -err;
+	fill(qp, mr, attr, len);
+	xp_post_end(qp, attr->wr_id);
+	return 0;
 }
 
 /* ---- errors ---------------------------------------------------------------------- */
@@ -204,7 +236,7 @@ XP_PUBLIC int xrocedv_check_integrity(struct ibv_mr *ibmr, struct xrocedv_integr
 	uint32_t kind;
 
 	if (!mr)
-		return -EINVAL;
+		return xp_refuse("xrocedv_check_integrity", EINVAL, NOT_INTEGRITY);
 	kind = __atomic_load_n(&mr->shared->kind, __ATOMIC_ACQUIRE);
 	if (kind == XR_INTEGRITY_OK)
 		return 0;

@@ -247,7 +247,7 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 		return xp_null(xp_refuse(REG_MR, EIO, "%s", xp_health_text(ctx)));
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory(REG_MR));
 	err = init_mr(mr, ibpd, addr, length, iova, access);
 	if (!err)
 		err = register_mr(ctx, mr, &r);
@@ -303,7 +303,7 @@ struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *s
 	int err;
 
 	if (!mr)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory(REG_MR));
 	err = init_mr(mr, ibpd, NULL, seg->length, iova, access);
 	if (!err && access & IBV_ACCESS_ON_DEMAND)
 		err = xp_refuse(
@@ -434,7 +434,7 @@ struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle)
 	int err;
 
 	if (!mr)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_import_mr"));
 	err = xp_request(xp_ctx(pd->context), XR_MSG_IMPORT_MR, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err) {

@@ -17,7 +17,7 @@ struct ibv_mw *xp_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	int err;
 
 	if (!mw)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_alloc_mw"));
 	err = xp_request(xp_ctx(ibpd->context), XR_MSG_ALLOC_MW, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err) {

@@ -20,7 +20,7 @@ static struct ibv_pd *new_pd(struct ibv_context *ibctx, uint32_t type, const voi
 	int err;
 
 	if (!pd)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_alloc_pd"));
 	ibctx = xp_process_context(ibctx);
 	err = xp_request(xp_ctx(ibctx), type, req, len, &rep, sizeof(rep));
 	if (err) {
@@ -119,7 +119,7 @@ struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *a
 					 attr->comp_mask));
 	td = calloc(1, sizeof(*td));
 	if (!td)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_alloc_td"));
 	td->ibtd.context = xp_process_context(ibctx);
 	return &td->ibtd;
 }
@@ -177,7 +177,7 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 			xp_refuse("ibv_alloc_parent_domain", EINVAL, "alloc or free is NULL"));
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_alloc_parent_domain"));
 	set_allocators(pd, attr);
 	pd->ibpd.context = ibctx;
 	pd->ibpd.handle = attr->pd->handle;

@@ -11,16 +11,23 @@
 #include <infiniband/xrocedv.h>
 #include <xroce/bits.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/cq.h"
+#include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/query.h"
 #include "provider/verbs/request.h"
 
 #define DEPTH 64 /* of the send queue */
-#define POOL_ACCESS (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
+#define POOL_ACCESS (unsigned int)(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
+
+#define CREATE "xrocedv_create_pool"
+#define MAP "xrocedv_pool_map"
+#define UNMAP "xrocedv_pool_unmap"
+#define FLUSH "xrocedv_flush_pool"
 
 struct entry {
 	struct xrocedv_mapping mapping; /* the program's view */
@@ -66,7 +73,9 @@ static int set_own_gid(struct ibv_context *ctx, struct ibv_ah_attr *ah)
 		ah->grh.sgid_index = (uint8_t)i;
 		return 0;
 	}
-	return err ? err : EADDRNOTAVAIL;
+	return err ? err
+		   : -xp_refuse(CREATE, EADDRNOTAVAIL,
+				"the device has no GID to connect the pool's QP to itself");
 }
 
 /* Connects the QP from RESET. WRs need state RTS, hence a peer, but no packets are sent. */
@@ -251,7 +260,7 @@ static int register_entry(struct xrocedv_pool *pool, struct entry *e, const stru
 	/* The entry keeps its previous key. Invalidating a free region does no harm. */
 	e->mr->lkey = e->mr->rkey = before;
 	reconnect(pool);
-	return -EIO;
+	return xp_refuse(MAP, EIO, "the pool's QP could not register the pages");
 }
 
 /* ---- map, unmap, flush --------------------------------------------------------- */
@@ -262,7 +271,8 @@ static struct entry *map_new(struct xrocedv_pool *pool, const struct xp_page_lis
 	int err;
 
 	if (!e)
-		return xp_null(EAGAIN);
+		return xp_null(xp_refuse(MAP, EAGAIN, "all regions are mapped: pool_size is %u",
+					 pool->attr.pool_size));
 	list_remove(pool, e);
 	remove_from_cache(pool, e);
 	err = register_entry(pool, e, l);
@@ -285,9 +295,15 @@ static struct entry *map(struct xrocedv_pool *pool, const struct xrocedv_sg *sg,
 				  .size = pool->attr.page_size };
 	uint64_t off = 0, hash;
 	struct entry *e;
+	int err = xp_check_list(MAP, sg, nents, off);
 
+	if (err)
+		return xp_null(err);
 	if (xp_build_page_list(&l, sg, nents, &off) != nents)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse(MAP, EINVAL,
+					 "one mapping cannot hold the list: max_pages is %u, "
+					 "and elements meet at page boundaries only",
+					 l.max));
 	hash = hash_of(&l);
 	e = find(pool, &l, hash);
 	if (!e)
@@ -305,7 +321,7 @@ XP_PUBLIC const struct xrocedv_mapping *xrocedv_pool_map(struct xrocedv_pool *po
 	struct entry *e;
 
 	if (xp_health(xp_ctx(pool->pd->context)) == XP_FORKED)
-		return xp_null(EIO);
+		return xp_null(xp_refuse_forked(MAP));
 	pthread_mutex_lock(&pool->lock);
 	e = map(pool, sg, nents);
 	pthread_mutex_unlock(&pool->lock);
@@ -338,9 +354,10 @@ static int invalidate_some(struct xrocedv_pool *pool)
 		e->valid = false;
 		list_add(pool, e);
 	}
-	if (err)
-		reconnect(pool);
-	return err ? -EIO : 0;
+	if (!err)
+		return 0;
+	reconnect(pool);
+	return -EIO;
 }
 
 XP_PUBLIC int xrocedv_flush_pool(struct xrocedv_pool *pool)
@@ -348,14 +365,16 @@ XP_PUBLIC int xrocedv_flush_pool(struct xrocedv_pool *pool)
 	int err = 0;
 
 	if (xp_health(xp_ctx(pool->pd->context)) == XP_FORKED)
-		return EIO;
+		return -xp_refuse_forked(FLUSH);
 	pthread_mutex_lock(&pool->lock);
 	while (pool->ndirty && !err)
 		err = invalidate_some(pool);
 	pthread_mutex_unlock(&pool->lock);
-	if (!err && pool->attr.flushed)
+	if (err)
+		return -xp_refuse(FLUSH, EIO, "the pool's QP could not invalidate all mappings");
+	if (pool->attr.flushed)
 		pool->attr.flushed(pool, pool->attr.arg);
-	return -err;
+	return 0;
 }
 
 XP_PUBLIC int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping)
@@ -366,10 +385,10 @@ XP_PUBLIC int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping)
 	int err = 0;
 
 	if (xp_health(xp_ctx(pool->pd->context)) == XP_FORKED)
-		return EIO;
+		return -xp_refuse_forked(UNMAP);
 	pthread_mutex_lock(&pool->lock);
 	if (!e->refs) {
-		err = EINVAL;
+		err = -xp_refuse(UNMAP, EINVAL, "the mapping is not mapped");
 	} else if (!--e->refs) {
 		list_add(pool, e);
 		many = pool->attr.dirty_watermark && pool->ndirty >= pool->attr.dirty_watermark;
@@ -386,15 +405,25 @@ XP_PUBLIC int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping)
 static int check(const struct ibv_pd *pd, const struct xrocedv_pool_attr *a)
 {
 	if (!xp_is_ours(pd->context))
-		return -EOPNOTSUPP;
-	if (!a->max_pages || a->max_pages > XROCEDV_MAX_PAGES || !a->pool_size ||
-	    a->pool_size > XROCEDV_MAX_POOL || a->dirty_watermark > a->pool_size ||
-	    a->flags & ~XROCEDV_POOL_CACHE)
+		return xp_refuse_foreign(CREATE);
+	if (!a->max_pages || a->max_pages > XROCEDV_MAX_PAGES)
+		return xp_refuse(CREATE, EINVAL, "max_pages %u; 1 to %u", a->max_pages,
+				 XROCEDV_MAX_PAGES);
+	if (!a->pool_size || a->pool_size > XROCEDV_MAX_POOL)
+		return xp_refuse(CREATE, EINVAL, "pool_size %u; 1 to %u", a->pool_size,
+				 XROCEDV_MAX_POOL);
+	if (!xp_within_limit(CREATE, "dirty_watermark", a->dirty_watermark, a->pool_size))
 		return -EINVAL;
+	if (a->flags & ~XROCEDV_POOL_CACHE)
+		return xp_refuse(CREATE, EINVAL, "flags 0x%x, known 0x%x", a->flags,
+				 XROCEDV_POOL_CACHE);
 	if (!xp_fast_page_size_valid(a->page_size))
-		return -EINVAL;
-	if (a->access & ~(unsigned int)POOL_ACCESS || !xr_access_valid(a->access))
-		return -EINVAL;
+		return xp_refuse_page_size(CREATE, a->page_size);
+	if (a->access & ~POOL_ACCESS || !xr_access_valid(a->access))
+		return xp_refuse(CREATE, EINVAL,
+				 "access 0x%x, known 0x%x; remote write and atomics need "
+				 "IBV_ACCESS_LOCAL_WRITE",
+				 a->access, POOL_ACCESS);
 	return 0;
 }
 
@@ -490,8 +519,9 @@ XP_PUBLIC struct xrocedv_pool *xrocedv_create_pool(struct ibv_pd *pd,
 		return xp_null(err);
 	pool = new_pool(pd, attr);
 	if (!pool)
-		return xp_null(ENOMEM);
-	err = pool->entry && pool->bucket && pool->page ? make_queues(pool) : -ENOMEM;
+		return xp_null(xp_refuse_memory(CREATE));
+	err = pool->entry && pool->bucket && pool->page ? make_queues(pool)
+							: xp_refuse_memory(CREATE);
 	if (!err)
 		err = make_entries(pool);
 	if (!err)
@@ -506,6 +536,6 @@ XP_PUBLIC int xrocedv_destroy_pool(struct xrocedv_pool *pool)
 
 	for (i = 0; i < pool->attr.pool_size; i++)
 		if (pool->entry[i].refs)
-			return EBUSY;
+			return -xp_refuse("xrocedv_destroy_pool", EBUSY, "mapping %u is in use", i);
 	return destroy(pool);
 }

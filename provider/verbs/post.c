@@ -184,34 +184,33 @@ static const char *const type_names[] = {
 	[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD", [IBV_QPT_XRC_SEND] = "XRC"
 };
 
-/* Explains why a WR was not posted. The texts name no WR, so that each is printed once. */
-static void explain_send(const struct xp_qp *qp, const struct ibv_send_wr *wr, int err,
-			 enum ibv_mw_type mw_type)
+void xp_explain_send(const char *verb, const struct xp_qp *qp, const struct ibv_send_wr *wr,
+		     int err, enum ibv_mw_type mw_type)
 {
 	if (err == ENOMEM)
-		xp_refuse_full(POST, "max_send_wr", qp->sq.limit);
+		xp_refuse_full(verb, "max_send_wr", qp->sq.limit);
 	else if (!xp_can_send(qp->ibqp.state))
-		xp_refuse(POST, err, "the QP is in state %d; IBV_QPS_RTS or later", qp->ibqp.state);
+		xp_refuse(verb, err, "the QP is in state %d; IBV_QPS_RTS or later", qp->ibqp.state);
 	else if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != mw_type)
-		xp_refuse(POST, err,
+		xp_refuse(verb, err,
 			  "a window of type %d; ibv_bind_mw is for type 1, this for type 2",
 			  (int)wr->bind_mw.mw->type);
 	else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_send_sge)
-		xp_refuse(POST, err, "num_sge %d, limit %u", wr->num_sge, qp->max_send_sge);
+		xp_refuse(verb, err, "num_sge %d, limit %u", wr->num_sge, qp->max_send_sge);
 	else if (wr->send_flags & ~XP_SEND_FLAGS)
-		xp_refuse(POST, err, "send_flags 0x%x, known 0x%x", wr->send_flags, XP_SEND_FLAGS);
+		xp_refuse(verb, err, "send_flags 0x%x, known 0x%x", wr->send_flags, XP_SEND_FLAGS);
 	else if (!fits_type(qp, wr))
-		xp_refuse(POST, err, "opcode %d does not fit a QP of type %s%s", (int)wr->opcode,
+		xp_refuse(verb, err, "opcode %d does not fit a QP of type %s%s", (int)wr->opcode,
 			  type_names[qp->ibqp.qp_type],
 			  qp->ibqp.qp_type == IBV_QPT_UD
 				  ? ", or ah is missing or of another context"
 				  : "");
 	else if (wr->send_flags & IBV_SEND_INLINE)
-		xp_refuse(POST, err,
+		xp_refuse(verb, err,
 			  "opcode %d with inline data, limit %u bytes; for SEND and WRITE only",
 			  (int)wr->opcode, qp->max_inline);
 	else
-		xp_refuse(POST, err, "opcode %d is not known", (int)wr->opcode);
+		xp_refuse(verb, err, "opcode %d is not known", (int)wr->opcode);
 }
 
 /* @mw_type: type of the windows that may be bound. */
@@ -248,7 +247,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 		xp_ring_publish(&qp->sq);
 	xp_unlock(&qp->sq_lock);
 	if (err)
-		explain_send(qp, wr, err, mw_type);
+		xp_explain_send(POST, qp, wr, err, mw_type);
 	if (posted)
 		xp_ring_doorbell(qp);
 	return err;

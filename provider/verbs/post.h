@@ -38,6 +38,19 @@ int xp_wqe_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe, const void *d
 /* Fills a receive queue entry. Returns 0, or EINVAL if wr has more than max_sge elements. */
 int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr);
 
+/* Returns false if the WR binds a type 1 window, for which there is ibv_bind_mw(). */
+static inline bool xp_can_bind(const struct ibv_send_wr *wr)
+{
+	return wr->opcode != IBV_WR_BIND_MW || wr->bind_mw.mw->type == IBV_MW_TYPE_2;
+}
+
+/*
+ * Explains why a WR was not posted. The texts name no WR, so that each is printed once.
+ * @mw_type: type of the windows that may be bound
+ */
+void xp_explain_send(const char *verb, const struct xp_qp *qp, const struct ibv_send_wr *wr,
+		     int err, enum ibv_mw_type mw_type);
+
 /* Refuses a verb because a queue is full, with ENOMEM. @field: its size, limit is the value. */
 int xp_refuse_full(const char *verb, const char *field, uint32_t limit);
 

@@ -182,7 +182,7 @@ struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
 	int err;
 
 	if (!qp)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_create_qp"));
 	*request->cookie = (uintptr_t)qp;
 	fill_qp(qp, ibctx, ibpd, attr);
 	err = xp_call_map(ctx, &call, piece, 2);

@@ -45,7 +45,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = qp->batch_err;
 
 	if (forked(qp))
-		return EIO;
+		return -xp_refuse("ibv_wr_complete", EIO, "%s", XP_FORKED_TEXT);
 	if (posted) {
 		xp_ring_push_staged(&qp->sq, qp->staged);
 		xp_ring_publish(&qp->sq);

@@ -9,14 +9,19 @@
 #include <infiniband/xrocedv.h>
 #include <xroce/wire.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
+#include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/request.h"
 
 _Static_assert(XROCEDV_RW_MAX_MESSAGE == XR_MAX_MSG_SIZE, "limit of <xroce/wire.h>");
+
+#define CREATE "xrocedv_rw_create"
+#define POST "xrocedv_rw_post"
 
 enum kind { DATA, REGISTER, INVALIDATE };
 
@@ -137,7 +142,7 @@ static int plan_region(struct xrocedv_rw *rw, struct ibv_mr *mr, uint32_t page_s
 	if (mapped < 0)
 		return mapped;
 	if (!mr->length)
-		return -EINVAL;
+		return xp_refuse(CREATE, EINVAL, "a region has no room for a piece");
 	c->sg += mapped;
 	c->off = off;
 	c->remote += mr->length;
@@ -171,22 +176,31 @@ static int plan_regions(struct xrocedv_rw *rw, const struct xrocedv_rw_attr *att
 		err = plan_region(rw, attr->mr[i], attr->page_size, sg + (c->sg - attr->sg), c);
 	free(sg);
 	if (!err && c->sg < c->end)
-		err = -ENOSPC;
+		err = xp_refuse(CREATE, ENOSPC, "%u regions cannot hold all of %d pieces",
+				attr->num_mr, attr->nents);
 	return err;
 }
 
 /* ---- create, destroy --------------------------------------------------------------- */
+
+static int refuse(const char *why)
+{
+	return xp_refuse(CREATE, EINVAL, "%s", why);
+}
 
 static int check_queue(const struct xp_qp *qp, const struct xrocedv_rw_attr *attr)
 {
 	bool write = attr->direction == XROCEDV_RW_WRITE;
 
 	if (!write && attr->direction != XROCEDV_RW_READ)
-		return -EINVAL;
+		return xp_refuse(CREATE, EINVAL, "direction %d is not known", (int)attr->direction);
 	if (qp->ibqp.qp_type != IBV_QPT_RC && (qp->ibqp.qp_type != IBV_QPT_UC || !write))
-		return -EINVAL;
-	/* Every WR would complete. */
-	return qp->max_send_sge && qp->sq.limit && !qp->sig_all ? 0 : -EINVAL;
+		return refuse("the QP's type is not RC, nor UC for WRITEs");
+	if (qp->sig_all)
+		return refuse("the QP has sq_sig_all: every WR would complete");
+	if (!qp->max_send_sge || !qp->sq.limit)
+		return refuse("the QP's max_send_sge or max_send_wr is 0");
+	return 0;
 }
 
 static int check_pieces(const struct xrocedv_rw_attr *attr)
@@ -196,12 +210,16 @@ static int check_pieces(const struct xrocedv_rw_attr *attr)
 
 	for (i = 0; i < attr->nents; i++) {
 		if (!attr->sg[i].length || attr->sg[i].addr + attr->sg[i].length < attr->sg[i].addr)
-			return -EINVAL;
+			return refuse("a piece is empty, or exceeds the address space");
 		total += attr->sg[i].length;
 	}
-	if (attr->nents < 1 || attr->sg_offset >= total)
-		return -EINVAL;
-	return attr->remote_addr + (total - attr->sg_offset) < attr->remote_addr ? -EINVAL : 0;
+	if (attr->nents < 1)
+		return xp_refuse(CREATE, EINVAL, "nents %d; 1 or more", attr->nents);
+	if (attr->sg_offset >= total)
+		return refuse("sg_offset skips all pieces");
+	if (attr->remote_addr + (total - attr->sg_offset) < attr->remote_addr)
+		return refuse("the remote memory exceeds the address space");
+	return 0;
 }
 
 static int check_regions(const struct xp_qp *qp, const struct xrocedv_rw_attr *attr)
@@ -212,12 +230,13 @@ static int check_regions(const struct xp_qp *qp, const struct xrocedv_rw_attr *a
 		struct ibv_mr *mr = attr->mr[i];
 
 		if (mr->context != qp->ibqp.context || !xp_mr(mr)->fast)
-			return -EINVAL;
+			return refuse("a region is of another context, or not one of "
+				      "xrocedv_alloc_mr()");
 		if (!xp_pd_same(qp->ibqp.pd, mr->pd))
-			return -EPERM;
+			return xp_refuse_pd(CREATE, "region");
 		for (j = 0; j < i; j++)
 			if (attr->mr[j] == mr)
-				return -EINVAL;
+				return refuse("mr has a region twice");
 	}
 	return 0;
 }
@@ -242,7 +261,7 @@ XP_PUBLIC struct xrocedv_rw *xrocedv_rw_create(struct ibv_qp *ibqp,
 	int err;
 
 	if (!xp_is_ours(ibqp->context))
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse_foreign(CREATE));
 	err = check_queue(qp, attr);
 	if (!err)
 		err = check_pieces(attr);
@@ -252,13 +271,15 @@ XP_PUBLIC struct xrocedv_rw *xrocedv_rw_create(struct ibv_qp *ibqp,
 		return xp_null(err);
 	rw = calloc(1, sizeof(*rw));
 	if (!rw)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory(CREATE));
 	rw->qp = qp;
 	rw->opcode = attr->direction == XROCEDV_RW_READ ? XR_WR_RDMA_READ : XR_WR_RDMA_WRITE;
 	rw->rkey = attr->rkey;
 	err = plan(rw, attr);
 	if (!err)
 		return rw;
+	if (err == -ENOMEM)
+		xp_refuse_memory(CREATE);
 	xrocedv_rw_destroy(rw);
 	return xp_null(err);
 }
@@ -307,22 +328,28 @@ static int count_now(const struct xrocedv_rw *rw, uint32_t chained)
 	if (left + chained <= room)
 		return (int)left;
 	if (chained >= rw->qp->sq.limit)
-		return -EINVAL;
+		return xp_refuse(POST, EINVAL, "a chain of %u WRs, but max_send_wr is %u", chained,
+				 rw->qp->sq.limit);
 	/* A chain that fits into the queue is posted as a whole, when there is room. */
 	if (left + chained <= rw->qp->sq.limit)
-		return -ENOMEM;
+		return xp_refuse_full(POST, "max_send_wr", rw->qp->sq.limit);
 	/* The chain follows the last operation in the same call. */
 	if (room >= left)
 		room = left - 1;
-	return room ? (int)room : -ENOMEM;
+	return room ? (int)room : xp_refuse_full(POST, "max_send_wr", rw->qp->sq.limit);
 }
 
 static int stage_chain(struct xp_qp *qp, uint32_t at, const struct ibv_send_wr *wr)
 {
 	int err = 0;
 
-	for (; wr && !err; wr = wr->next)
-		err = xp_fill_send(qp, xp_ring_stage(&qp->sq, at++, wr->wr_id), wr);
+	for (; wr && !err; wr = wr->next) {
+		err = xp_can_bind(wr)
+			      ? xp_fill_send(qp, xp_ring_stage(&qp->sq, at++, wr->wr_id), wr)
+			      : EINVAL;
+		if (err)
+			xp_explain_send(POST, qp, wr, err, IBV_MW_TYPE_2);
+	}
 	return err;
 }
 
@@ -339,7 +366,7 @@ static int post(struct xrocedv_rw *rw, uint64_t wr_id, const struct ibv_send_wr 
 	for (wr = chain; wr; wr = wr->next)
 		chained++;
 	if (!xp_can_send(qp->ibqp.state))
-		return EINVAL;
+		return -xp_refuse_post(POST, qp);
 	n = count_now(rw, chained);
 	if (n < 0)
 		return -n;
@@ -367,9 +394,9 @@ XP_PUBLIC int xrocedv_rw_post(struct xrocedv_rw *rw, uint64_t wr_id,
 	int err;
 
 	if (xp_health(xp_ctx(qp->ibqp.context)) == XP_FORKED)
-		return EIO;
+		return -xp_refuse_forked(POST);
 	if (rw->posted == rw->ops)
-		return EALREADY;
+		return -xp_refuse(POST, EALREADY, "the context was posted before");
 	xp_lock(&qp->sq_lock);
 	err = post(rw, wr_id, chain);
 	xp_unlock(&qp->sq_lock);

@@ -96,7 +96,7 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 		return xp_null(EINVAL);
 	srq = xp_queue_alloc(ibpd, sizeof(*srq), XROCEDV_RES_SRQ);
 	if (!srq)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_create_srq"));
 	err = create_in_daemon(ctx, srq, &req, &rep);
 	if (err) {
 		xp_queue_free(srq);

@@ -40,7 +40,7 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 	}
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
-		return xp_null(ENOMEM);
+		return xp_null(xp_refuse_memory("ibv_open_xrcd"));
 	ibctx = xp_process_context(ibctx);
 	err = xp_call(xp_ctx(ibctx), &call);
 	if (err) {

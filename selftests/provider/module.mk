@@ -3,7 +3,7 @@
 # The provider with a fake daemon: NAME_test.c is an ordinary verbs program that runs with the library preloaded.
 # In sanitizer builds, verify_asan_link_order=0 accepts that the preloaded library comes before the sanitizer's
 # runtime, and use_sigaltstack=0 avoids a false report when a cancelled thread frees its signal stack.
-PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram paths tree dv drain rw children habits \
+PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram paths tree dv drain rw reasons children habits \
 	nap umad
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
