@@ -160,16 +160,23 @@ $(BUILD)/fuzz-obj/%.o: %.c $(BUILD)/flags
 		-fno-sanitize-recover=undefined -MMD -MP -c -o $@ $<
 
 # bpf/NAME.bpf.c is compiled to NAME.bpf.o, from which bpftool generates NAME.skel.h.
-$(BUILD)/%.bpf.o: bpf/%.bpf.c
+define compile_bpf
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)
 	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter \
 		-Iinclude -I$(BUILD) -I/usr/include/$(shell $(CC) -print-multiarch) \
 		-MMD -MP -MT $@ -c -o $@ $<
+endef
+
+$(BUILD)/%.bpf.o: bpf/%.bpf.c
+	$(compile_bpf)
+
+$(BUILD)/bench/%.bpf.o: selftests/bench/%.bpf.c
+	$(compile_bpf)
 
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(call say,SKEL,$@)
-	$(Q)$(BPFTOOL) gen skeleton $< name $(subst .,_,$*)_bpf >$@
+	$(Q)$(BPFTOOL) gen skeleton $< name $(subst .,_,$(notdir $*))_bpf >$@
 
 # Files to install, as MODE:FILE:DESTINATION
 INSTALL :=
@@ -322,4 +329,4 @@ help: ## print this list
 clean: ## remove everything that was built
 	$(Q)rm -rf build build-* compile_commands.json
 
--include $(ALL_OBJS:.o=.d) $(wildcard $(BUILD)/*.bpf.d)
+-include $(ALL_OBJS:.o=.d) $(wildcard $(BUILD)/*.bpf.d $(BUILD)/bench/*.bpf.d)

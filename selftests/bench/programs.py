@@ -212,12 +212,21 @@ class Floor:
     unit = "Gbit/s"
 
     def __init__(self, frame, payload, memory=64 * KI):
-        self.frame, self.payload, self.memory = frame, payload, memory
+        self.payload, self.arguments = payload, ("frames", frame, payload, memory)
 
     def measure(self, hosts, tools):
-        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, self.frame, self.payload, self.memory))
+        kind, *sizes = self.arguments
+        output, load = alone(hosts, "a", floor(hosts, tools, kind, *sizes))
         rate, sender, receiver, program = map(float, output.split("\t")[2:])
         return Turn(rate * self.payload * 8 / 1e9, load, rate, sender_ns=sender, receiver_ns=receiver, program_ns=program)
+
+
+class FloorGso(Floor):
+    """The same with GSO frames of as many packets as fit into one, with so much payload in each packet."""
+
+    def __init__(self, payload, memory=64 * KI):
+        packets = min((65535 - 28) // (payload + 16), 64)
+        self.payload, self.arguments = packets * payload, ("gso", payload, memory)
 
 
 class FloorRate(Floor):
@@ -234,16 +243,17 @@ class FloorRate(Floor):
 class FloorLatency:
     """Median time in us of one way between two programs, through a process with an AF_XDP socket on each side.
 
-    spin: the programs never yield, so the processes between them sleep
+    kind: words; writes: the programs never yield, so the processes between them sleep; placed: the XDP program of the
+    receiver does its part
     """
 
     unit = "us"
 
-    def __init__(self, spin=False):
-        self.spin = spin
+    def __init__(self, kind):
+        self.kind = kind
 
     def measure(self, hosts, tools):
-        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, 0, int(self.spin)))
+        output, load = alone(hosts, "a", floor(hosts, tools, self.kind))
         return latency_turn([float(us) for us in output.split()], load)
 
 
@@ -253,7 +263,7 @@ class FloorLocalLatency:
     unit = "us"
 
     def measure(self, hosts, tools):
-        output, load = alone(hosts, "a", [tools / "bench/floor", SECONDS / 2])
+        output, load = alone(hosts, "a", [tools / "bench/floor", SECONDS / 2, "words"])
         return latency_turn([float(us) for us in output.split()], load)
 
 
@@ -274,8 +284,8 @@ class FloorLocal:
         return Turn(rate * self.size * 8 / 1e9, load, rate, worker_ns=worker, sender_ns=sender, receiver_ns=receiver)
 
 
-def floor(hosts, tools, seconds, frame, payload, *memory):
-    return [tools / "bench/floor", hosts.netns("a"), "va", hosts.netns("b"), "vb", seconds, frame, payload, *memory]
+def floor(hosts, tools, kind, *sizes):
+    return [tools / "bench/floor", SECONDS / 2, kind, hosts.netns("a"), "va", hosts.netns("b"), "vb", *sizes]
 
 
 class Tcp:

@@ -16,6 +16,7 @@
 
 #include <bpf/bpf.h>
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
 #include <linux/if_link.h>
 
 /* Linux 6.6; the headers of some supported distributions are older. */
@@ -85,23 +86,16 @@ static int load_program(int xsks)
 			     sizeof(insns) / sizeof(insns[0]), &opts);
 }
 
-/* Attaches the XDP program by a link, which the kernel removes when the process ends. */
-static void attach(const struct raw_side *s, unsigned int ifindex)
+void raw_attach(const struct raw_side *s, const char *ifname, int prog, int xsks, uint32_t flags)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = XDP_FLAGS_DRV_MODE);
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = flags);
 	uint32_t queue = 0;
-	int map, prog;
 
-	map = bpf_map_create(BPF_MAP_TYPE_XSKMAP, "xsks", 4, 4, 1, NULL);
-	if (map < 0)
-		raw_die("map", map);
-	prog = load_program(map);
-	if (prog < 0)
-		raw_die("XDP program", prog);
-	if (bpf_map_update_elem(map, &queue, &s->fd, 0))
+	if (bpf_map_update_elem(xsks, &queue, &s->fd, 0))
 		raw_die("socket into map", errno);
-	if (bpf_link_create(prog, (int)ifindex, BPF_XDP, &opts) < 0)
-		raw_die("attach in native mode", errno);
+	/* The kernel removes a link when the process ends. */
+	if (bpf_link_create(prog, (int)if_nametoindex(ifname), BPF_XDP, &opts) < 0)
+		raw_die("attach the XDP program", errno);
 }
 
 /* Retries on EBUSY: a queue stays busy for a moment after its last socket was closed. */
@@ -130,7 +124,7 @@ static size_t area_size(const struct raw_side *s)
 	return 2ull * s->ring * RAW_CHUNK;
 }
 
-void raw_open(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring)
+void raw_open_socket(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring)
 {
 	const struct xsk_umem_config cfg = {
 		.fill_size = 2 * ring, /* the kernel releases entries late */
@@ -159,7 +153,31 @@ void raw_open(struct raw_side *s, const char *netns, const char *ifname, uint32_
 	for (uint32_t i = 0; i < s->ring; i++)
 		*xsk_ring_prod__fill_addr(&s->fill, idx + i) = (uint64_t)(s->ring + i) * RAW_CHUNK;
 	xsk_ring_prod__submit(&s->fill, s->ring);
-	attach(s, if_nametoindex(ifname));
+}
+
+static void open_with(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring,
+		      uint32_t flags)
+{
+	int xsks, prog;
+
+	raw_open_socket(s, netns, ifname, ring);
+	xsks = bpf_map_create(BPF_MAP_TYPE_XSKMAP, "xsks", 4, 4, 1, NULL);
+	if (xsks < 0)
+		raw_die("map", xsks);
+	prog = load_program(xsks);
+	if (prog < 0)
+		raw_die("XDP program", prog);
+	raw_attach(s, ifname, prog, xsks, flags);
+}
+
+void raw_open(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring)
+{
+	open_with(s, netns, ifname, ring, XDP_FLAGS_DRV_MODE);
+}
+
+void raw_open_generic(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring)
+{
+	open_with(s, netns, ifname, ring, XDP_FLAGS_SKB_MODE);
 }
 
 void raw_close(struct raw_side *s)
@@ -188,8 +206,8 @@ void raw_kick(struct raw_side *s)
 		raw_die("send", errno);
 }
 
-/* An Ethernet header of a local experimental EtherType, which no protocol stack receives */
-static const uint8_t header[RAW_HEADER] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5 };
+/* The EtherType is a local experimental one, which no protocol stack receives. */
+const uint8_t raw_header[RAW_HEADER] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5 };
 
 /* Describes the chunks of the next frame, which complete in the order of sending. */
 static void describe(struct raw_side *s, uint32_t idx, uint32_t size, uint8_t **chunk)
@@ -216,7 +234,7 @@ uint32_t raw_send(struct raw_side *s, uint32_t size, uint32_t max, raw_fill_fn *
 		return 0;
 	for (uint32_t f = 0; f < n; f++, idx += parts) {
 		describe(s, idx, size, chunk);
-		memcpy(chunk[0], header, RAW_HEADER);
+		memcpy(chunk[0], raw_header, RAW_HEADER);
 		if (fill)
 			fill(arg, chunk);
 	}
@@ -229,7 +247,7 @@ uint32_t raw_send(struct raw_side *s, uint32_t size, uint32_t max, raw_fill_fn *
 static bool is_own(struct raw_side *s, const uint8_t *data, const struct xdp_desc *desc)
 {
 	if (!s->inside)
-		s->foreign = desc->len < RAW_HEADER || memcmp(data, header, RAW_HEADER);
+		s->foreign = desc->len < RAW_HEADER || memcmp(data, raw_header, 2 * ETH_ALEN);
 	s->inside = desc->options & XDP_PKT_CONTD;
 	return !s->foreign;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A bare AF_XDP socket on queue 0 of an interface in a network namespace, in native copy mode,
- * which veth supports. Errors end the process.
+ * A bare AF_XDP socket in copy mode on queue 0 of an interface in a network namespace. XDP is in
+ * native mode, which veth supports, unless said otherwise. Errors end the process.
  */
 #ifndef BENCH_RAW_H
 #define BENCH_RAW_H
@@ -19,6 +19,9 @@
 
 #define RAW_CHUNK 4096
 #define RAW_HEADER 14
+
+/* The Ethernet header of all frames; raw_receive() takes frames with these addresses only. */
+extern const uint8_t raw_header[RAW_HEADER];
 
 /* Shared by the processes of a measurement */
 struct raw_control {
@@ -44,8 +47,17 @@ __attribute__((noreturn)) void raw_die(const char *what, int err);
 /* Pins the process to the @nth of the allowed CPUs, if there are at least two. */
 void raw_take_cpu(unsigned nth);
 
-/* The process enters the namespace. ring: descriptors in each ring, a power of two */
+/* Creates a socket in the namespace, which the process enters. ring: descriptors, a power of two */
+void raw_open_socket(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring);
+/*
+ * Attaches an XDP program until the process ends, with flags of if_link.h. The map xsks of the
+ * program gets the socket.
+ */
+void raw_attach(const struct raw_side *s, const char *ifname, int prog, int xsks, uint32_t flags);
+/* Both, with a program that passes all frames to the socket */
 void raw_open(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring);
+/* The same in generic mode */
+void raw_open_generic(struct raw_side *s, const char *netns, const char *ifname, uint32_t ring);
 void raw_close(struct raw_side *s);
 
 /* Takes back the chunks of frames that were sent. */

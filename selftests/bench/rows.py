@@ -6,9 +6,9 @@ A group is a set of rows that are measured in turns. References are rows as well
 import collections
 
 from hosts import Layout
-from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Faulty, Floor, FloorLatency, FloorLocal,
-                      FloorLocalLatency, FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders, Streams, Tcp,
-                      TcpLatency)
+from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Faulty, Floor, FloorGso, FloorLatency,
+                      FloorLocal, FloorLocalLatency, FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders,
+                      Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
@@ -46,19 +46,19 @@ def _throughput(verb, at_4_kib):
     fall = [of(f"{verb}-64k", ">=", 1.0)]
     return [
         row(f"{verb}-4k", group, Bandwidth(program, 4 * KI), WIDE, of("frames-4170", ">=", at_4_kib)),
-        row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, of("floor-4170"), *tcp),
+        row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, of("floor-gso"), *tcp),
         row(f"{verb}-1m", group, Bandwidth(program, MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
-        row(f"{verb}-8m", group, Bandwidth(program, 8 * MI), WIDE, of("frames-4170", ">=", 0.65), of("floor-8m"), *fall),
+        row(f"{verb}-8m", group, Bandwidth(program, 8 * MI), WIDE, of("frames-4170", ">=", 0.65), of("floor-gso-8m"), *fall),
     ]
 
 
 def _mtu(name, path_mtu, limit):
-    """Beside TCP, and beside raw AF_XDP with frames of RoCE packets, which no RoCE stack on AF_XDP can exceed."""
+    """Beside TCP, raw AF_XDP with frames of RoCE packets, and the floor with GSO frames."""
     layout = LAYOUTS[name]
     return [
         row(f"{name}-tcp", name, Tcp(64 * KI), layout),
         row(f"{name}-frames", name, Frames(path_mtu + 74, path_mtu), BARE),
-        row(f"{name}-floor", name, Floor(path_mtu + 74, path_mtu), BARE),
+        row(f"{name}-floor", name, FloorGso(path_mtu), BARE),
     ] + [
         row(f"{name}-{verb}", name, Bandwidth(f"ib_{verb}_bw", 64 * KI), layout, of(f"{name}-tcp", ">=", limit),
             of(f"{name}-frames"), of(f"{name}-floor"))
@@ -118,6 +118,9 @@ ROWS = [
     row("floor-4170", "ceiling", Floor(4170, 4096), BARE),
     # the same with messages that do not fit into the cache
     row("floor-8m", "ceiling", Floor(4170, 4096, 8 * MI), BARE, of("floor-4170")),
+    # the same with GSO frames
+    row("floor-gso", "ceiling", FloorGso(4096), BARE, of("floor-4170")),
+    row("floor-gso-8m", "ceiling", FloorGso(4096, 8 * MI), BARE, of("floor-gso")),
     row("floor-82", "ceiling", FloorRate(82, 8), BARE),
     row("tcp-64k", "ceiling", Tcp(64 * KI), WIDE),
 
@@ -130,8 +133,9 @@ ROWS = [
     *_mtu("mtu4200", 4096, 1.1),
 
     row("pingpong", "latency", PingPong(), BARE),
-    row("floor-latency", "latency", FloorLatency(), BARE),
-    row("floor-latency-write", "latency", FloorLatency(spin=True), BARE),
+    row("floor-latency", "latency", FloorLatency("words"), BARE),
+    row("floor-latency-write", "latency", FloorLatency("writes"), BARE),
+    row("floor-latency-placed", "latency", FloorLatency("placed"), BARE, of("floor-latency-write")),
     row("latency-tcp", "latency", TcpLatency(), WIDE),
     row("latency-send", "latency", Latency("ib_send_lat", 8), WIDE, of("pingpong", "<=", 4), of("floor-latency"), own("tail", "<=", 3)),
     row("latency-write", "latency", Latency("ib_write_lat", 8), WIDE, of("pingpong", "<=", 8), of("floor-latency-write"),

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A stream from one worker to another one, see floor.c */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../lib/clock.h"
+#include "floor.h"
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void take_ack(void *arg, const uint8_t *data, uint32_t len, bool last)
+{
+	struct stream *s = arg;
+
+	if (len == ACK_SIZE)
+		memcpy(&s->acked, data + RAW_HEADER, sizeof(s->acked));
+}
+
+static void build_ack(void *arg, uint8_t *const *chunk)
+{
+	struct stream *s = arg;
+
+	memcpy(chunk[0] + RAW_HEADER, &s->sent, sizeof(s->sent));
+}
+
+static void send_stream(struct stream *s)
+{
+	while (running()) {
+		raw_reap(&s->side);
+		if (raw_receive(&s->side, take_ack, s))
+			store(&shared->completed.word, s->acked * s->frame_size / MESSAGE);
+		if (!s->send(s))
+			sched_yield();
+	}
+}
+
+/* Acknowledges each batch. */
+static void receive_for(struct stream *s, uint64_t duration)
+{
+	uint64_t until = now_ns() + duration;
+
+	while (now_ns() < until) {
+		uint64_t got = raw_receive(&s->side, s->take, s);
+
+		raw_reap(&s->side);
+		if (!got) {
+			sched_yield();
+			continue;
+		}
+		raw_send(&s->side, ACK_SIZE, 1, build_ack, s);
+		raw_kick(&s->side);
+	}
+}
+
+static void poll_completions(void)
+{
+	uint64_t last = 0, now;
+
+	while (running()) {
+		now = load(&shared->completed.word);
+		if (now == last)
+			sched_yield();
+		last = now;
+	}
+}
+
+static void print_rate(const struct stream *s, uint32_t frame, double seconds)
+{
+	printf("floor\t%u\t%.0f", frame, (double)s->sent / seconds);
+	for (int i = 0; i < ROLES; i++)
+		printf("\t%.0f", (double)shared->used[i] / (double)s->sent);
+	printf("\n");
+}
+
+void floor_stream(char **where, uint64_t duration, struct stream *s, uint32_t frame)
+{
+	pid_t sender = new_process();
+	uint64_t begin;
+
+	where += sender ? 0 : 2;
+	s->open(s, where[0], where[1]);
+	raw_wait_for_peers(&shared->control, 2, sender);
+	if (!sender) {
+		send_stream(s);
+		shared->used[SENDER] = cpu_ns();
+		_exit(0);
+	}
+	if (!new_process()) {
+		poll_completions();
+		shared->used[PROGRAM] = cpu_ns();
+		_exit(0);
+	}
+	begin = now_ns();
+	receive_for(s, duration);
+	duration = now_ns() - begin;
+	raw_stop(&shared->control);
+	shared->used[RECEIVER] = cpu_ns();
+	wait_for_all(2);
+	print_rate(s, frame, (double)duration / 1e9);
+}
