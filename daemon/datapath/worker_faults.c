@@ -145,14 +145,13 @@ bool xd_worker_receive_self(struct xd_worker *w)
 
 static void send_copy(struct xd_worker *w, const struct xt_frame *from)
 {
-	struct xt_frame to;
+	struct xt_frame to = { .meta = from->meta };
 
 	if (from->self && xd_worker_send_self(w, from))
 		return;
 	if (!xd_xsk_tx_get(w->xsk, from->len, &to))
 		return;
 	xd_frame_fill(&to, from->seg[0].data);
-	to.meta = from->meta;
 	if (xd_worker_captures(w))
 		xd_worker_capture_tx(w, &to);
 	xd_xsk_tx_put(w->xsk, &to);

@@ -64,7 +64,10 @@ void xd_xsk_recv_done(struct xd_xsk *xsk);
 /* Returns true if there is something to receive. */
 bool xd_xsk_pending(struct xd_xsk *xsk);
 
-/* Takes frames for a packet of len bytes; returns false if none are free. Then put or cancel it. */
+/*
+ * Takes buffers for a packet of len bytes, whose payload starts at frame->meta.payload_off. Returns
+ * false if none are free. Then put or cancel it.
+ */
 bool xd_xsk_tx_get(struct xd_xsk *xsk, uint32_t len, struct xt_frame *frame);
 void xd_xsk_tx_put(struct xd_xsk *xsk, const struct xt_frame *frame);
 void xd_xsk_tx_cancel(struct xd_xsk *xsk, const struct xt_frame *frame);

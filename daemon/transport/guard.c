@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "memory.h"
+#include "bytes.h"
 
 #define PAGE 4096u
 

@@ -7,8 +7,8 @@
 
 /* CRC of 8 bytes 0xff, which the ICRC covers in place of the local route header (RoCE has none) */
 #define ICRC_START 0x2144df1cu
-/* Bytes copied for masking: at least the headers up to the BTH */
-#define ICRC_COPY 128
+/* IPv6, UDP and BTH */
+#define MAX_MASKED (XR_IPV6_HLEN + XR_UDP_HLEN + XR_BTH_HLEN)
 
 /*
  * Sets the fields that may change in transit to ones (IBTA 7.8.1, A17.3.3). h: copy of the headers
@@ -33,26 +33,22 @@ static void mask_headers(uint8_t *h, unsigned bth)
 static uint32_t icrc_until(const struct xt_seg *seg, unsigned nseg, unsigned ip_off,
 			   unsigned bth_off, unsigned end)
 {
-	uint8_t headers[ICRC_COPY];
-	unsigned copied, in_seg = seg[0].len, off = 0, n;
+	unsigned masked = bth_off + XR_BTH_HLEN - ip_off, off = ip_off + masked, n;
+	uint8_t headers[MAX_MASKED];
+	const uint8_t *data;
 	uint32_t crc;
 
-	copied = (in_seg < end ? in_seg : end) - ip_off;
-	if (copied > sizeof(headers))
-		copied = sizeof(headers);
-	memcpy(headers, seg[0].data + ip_off, copied);
+	memcpy(headers, seg[0].data + ip_off, masked);
 	mask_headers(headers, bth_off - ip_off);
-	crc = xt_crc32(ICRC_START, headers, copied);
-
-	off = ip_off + copied;
-	end -= off;
-	for (; nseg && end; nseg--, seg++, off = 0) {
+	crc = xt_crc32(ICRC_START, headers, masked);
+	for (end = end > off ? end - off : 0; end; end -= n, seg++, nseg--, off = 0) {
+		data = seg->data + off;
 		n = seg->len - off;
-		if (n > end)
-			n = end;
-		if (n)
-			crc = xt_crc32(crc, seg->data + off, n);
-		end -= n;
+		/* one call for segments that follow each other in memory takes less time */
+		for (; nseg > 1 && n < end && seg[1].data == seg->data + seg->len; seg++, nseg--)
+			n += seg[1].len;
+		n = n < end ? n : end;
+		crc = xt_crc32(crc, data, n);
 	}
 	return crc;
 }

@@ -202,41 +202,6 @@ bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t
 bool xt_mem_fetch(struct xt_step *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
 		  uint32_t len);
 
-/*
- * Copies the payload of a packet, in two halves. Above 2 KiB C libraries copy by microcode (rep
- * movsb), which on some processors takes twenty times as long if the target lies a few bytes
- * behind the source modulo 4096. The headers in front of a payload cause such targets.
- */
-#ifdef __SANITIZE_THREAD__
-/* Programs may poll the memory. ThreadSanitizer reports accesses that are not atomic. */
-static inline void xt_copy(void *dst, const void *src, size_t len)
-{
-	const uint8_t *from = src;
-	uint8_t *to = dst;
-
-	for (; len >= 8 && !(((uintptr_t)to | (uintptr_t)from) & 7); len -= 8, to += 8, from += 8)
-		__atomic_store_n(
-			(uint64_t *)(void *)to,
-			__atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_RELAXED),
-			__ATOMIC_RELAXED);
-	for (; len; len--)
-		__atomic_store_n(to++, __atomic_load_n(from++, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
-}
-#else
-static inline void xt_copy(void *dst, const void *src, size_t len)
-{
-	const size_t half = 2048;
-
-	if (len > half && len <= 2 * half) {
-		memcpy(dst, src, half);
-		dst = (uint8_t *)dst + half;
-		src = (const uint8_t *)src + half;
-		len -= half;
-	}
-	memcpy(dst, src, len);
-}
-#endif
-
 /* A position in a region */
 struct xt_mem_at {
 	struct xt_mem *mem;

@@ -4,6 +4,7 @@
 transport_SRCS := $(addprefix daemon/transport/, \
 	ah.c \
 	build.c \
+	bytes.c \
 	checksum.c \
 	completer.c \
 	copy.c \

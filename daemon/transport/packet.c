@@ -244,6 +244,7 @@ static struct xt_frame frame_for(const struct xt_qp *qp, const struct xt_packet 
 			.ip_version = t->ip_version,
 			.ip_off = t->ip_off,
 			.bth_off = t->bth_off,
+			.payload_off = (uint16_t)(t->len + p->ext_len),
 			.qpn = qp->info.qpn,
 		},
 	};

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "guard.h"
+#include "bytes.h"
 #include "qp.h"
 #include "step_io.h"
 

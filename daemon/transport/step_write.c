@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "qp.h"
 #include "step_io.h"
 #include "wr_kind.h"

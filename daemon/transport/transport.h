@@ -103,8 +103,9 @@ struct xt_frame {
 struct xt_ops {
 	/*
 	 * Allocates a frame of len bytes: fills frame->seg; the first segment has room for all
-	 * headers. Returns false if there is no room; the engine tries again in the next
-	 * xt_engine_run(). tx_put sends the frame and follows each tx_get.
+	 * headers. frame->meta.payload_off is set, so that the payload can be aligned. Returns
+	 * false if there is no room; the engine tries again in the next xt_engine_run(). tx_put
+	 * sends the frame and follows each tx_get.
 	 */
 	bool (*tx_get)(void *ctx, uint32_t len, struct xt_frame *frame);
 	void (*tx_put)(void *ctx, struct xt_frame *frame);

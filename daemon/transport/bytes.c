@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The headers in front of a payload let it begin a few bytes behind its place in memory modulo
+ * 4096. Copies of C libraries are slow then: the processor takes loads for dependent on the stores
+ * just before, whose addresses are the same modulo 4096. 4 KiB between buffers in the second-level
+ * cache take 380 ns instead of 130 on an Intel Xeon of 2023 (glibc 2.36).
+ *
+ * `rep movsb` takes 120 to 135 ns there in all cases. But on AMD processors (Zen 3) it is the slow
+ * one: 1.6 to 2 us instead of 0.1 us. C libraries use it above 2 KiB, so those copies are made in
+ * halves.
+ */
+#include "bytes.h"
+
+#include <cpuid.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define HALF 2048
+
+#ifdef __SANITIZE_THREAD__
+
+/* Programs may poll the memory. ThreadSanitizer reports accesses that are not atomic. */
+void xt_copy(void *dst, const void *src, size_t len)
+{
+	const uint8_t *from = src;
+	uint8_t *to = dst;
+
+	for (; len >= 8 && !(((uintptr_t)to | (uintptr_t)from) & 7); len -= 8, to += 8, from += 8)
+		__atomic_store_n(
+			(uint64_t *)(void *)to,
+			__atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_RELAXED),
+			__ATOMIC_RELAXED);
+	for (; len; len--)
+		__atomic_store_n(to++, __atomic_load_n(from++, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+#else
+
+/* Below this length, its start costs more than it saves. */
+#define MIN_STRING 512
+/* CPUID leaf 7, EDX: fast short rep movsb */
+#define CPUID_FSRM (1u << 4)
+
+static bool use_string;
+
+static __attribute__((constructor)) void choose(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	__builtin_cpu_init();
+	use_string = __builtin_cpu_is("intel") && __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) &&
+		     edx & CPUID_FSRM;
+}
+
+static void copy_string(void *dst, const void *src, size_t len)
+{
+	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
+}
+
+static void copy_halves(uint8_t *dst, const uint8_t *src, size_t len)
+{
+	if (len > HALF && len <= 2 * HALF) {
+		memcpy(dst, src, HALF);
+		dst += HALF;
+		src += HALF;
+		len -= HALF;
+	}
+	memcpy(dst, src, len);
+}
+
+void xt_copy(void *dst, const void *src, size_t len)
+{
+	if (len >= MIN_STRING && use_string)
+		copy_string(dst, src, len);
+	else
+		copy_halves(dst, src, len);
+}
+
+#endif
