@@ -15,6 +15,8 @@
 
 #include <isa-l/crc.h>
 
+#include "simd.h"
+
 #define VECTOR sizeof(__m256i)
 #define LANES 4
 /* Below this length, ISA-L takes no longer. */
@@ -89,5 +91,7 @@ uint32_t xt_crc32(uint32_t crc, const uint8_t *data, size_t len)
 {
 	if (len >= SHORT && has_vectors())
 		return crc32_vectors(crc, data, len);
-	return crc32_gzip_refl(crc, data, len);
+	crc = crc32_gzip_refl(crc, data, len);
+	xt_simd_end();
+	return crc;
 }

@@ -5,6 +5,7 @@
 #include <isa-l/crc.h>
 
 #include "signature.h"
+#include "simd.h"
 
 /* T10-DIF of a block, as it is in memory and on the wire */
 struct dif {
@@ -38,11 +39,12 @@ static uint32_t crc_begin(const struct xr_signature *s)
 static uint32_t crc_add(const struct xr_signature *s, uint32_t crc, const void *data, uint32_t len)
 {
 	if (is_dif(s))
-		return crc16_t10dif((uint16_t)crc, data, len);
-	if (s->type == XR_SIG_CRC32)
-		return crc32_gzip_refl(crc, data, len);
-	if (s->type == XR_SIG_CRC32C)
-		return crc32_iscsi((unsigned char *)data, (int)len, crc);
+		crc = crc16_t10dif((uint16_t)crc, data, len);
+	else if (s->type == XR_SIG_CRC32)
+		crc = crc32_gzip_refl(crc, data, len);
+	else if (s->type == XR_SIG_CRC32C)
+		crc = crc32_iscsi((unsigned char *)data, (int)len, crc);
+	xt_simd_end();
 	return crc;
 }
 

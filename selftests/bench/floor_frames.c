@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <isa-l/crc.h>
-
+#include "daemon/transport/crc.h"
 #include "floor.h"
 
 #define HEADERS (RAW_HEADER + 8) /* with the number of the frame */
@@ -39,10 +38,10 @@ static void build(void *arg, uint8_t *const *chunk)
 	memcpy(chunk[0] + RAW_HEADER, &s->stream.sent, sizeof(s->stream.sent));
 	s->stream.sent++;
 	first = copy_out(s, chunk[0] + headers, RAW_CHUNK - headers, s->payload);
-	crc = crc32_gzip_refl(0, chunk[0] + RAW_HEADER, headers - RAW_HEADER + first);
+	crc = xt_crc32(0, chunk[0] + RAW_HEADER, headers - RAW_HEADER + first);
 	if (first < s->payload) {
 		rest = copy_out(s, chunk[1], RAW_CHUNK, s->payload - first);
-		crc = crc32_gzip_refl(crc, chunk[1], rest);
+		crc = xt_crc32(crc, chunk[1], rest);
 		memcpy(chunk[1] + rest, &crc, CRC_SIZE);
 	} else if (headers + first + CRC_SIZE <= RAW_CHUNK) {
 		memcpy(chunk[0] + headers + first, &crc, CRC_SIZE);
@@ -68,7 +67,7 @@ static void take(void *arg, const uint8_t *data, uint32_t len, bool last)
 
 	if (!s->taken)
 		begin_frame(s, data);
-	s->crc = crc32_gzip_refl(s->crc, data + from, end - from);
+	s->crc = xt_crc32(s->crc, data + from, end - from);
 	memcpy(s->memory + s->at, data + skip, end - skip);
 	s->at = (s->at + end - skip) % s->memory_size;
 	s->taken += len;

@@ -14,8 +14,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <isa-l/crc.h>
-
+#include "daemon/transport/crc.h"
 #include "floor.h"
 
 /* Linux 6.2; the headers of some supported distributions are older. */
@@ -97,7 +96,7 @@ static void build_packet(struct gso *s, uint8_t *to)
 	s->number++;
 	memcpy(to + BTH, s->memory + s->at, s->payload);
 	s->at = (s->at + s->payload) % s->memory_size;
-	crc = crc32_gzip_refl(0, to, BTH + (int)s->payload);
+	crc = xt_crc32(0, to, BTH + s->payload);
 	memcpy(to + BTH + s->payload, &crc, CRC_SIZE);
 }
 
@@ -148,10 +147,10 @@ static uint32_t take_part(struct gso *s, const uint8_t *data, uint32_t len)
 	if (s->in_packet < BTH) {
 		n = least(len, BTH - s->in_packet);
 		memcpy(s->bth + s->in_packet, data, n);
-		s->crc = crc32_gzip_refl(s->in_packet ? s->crc : 0, data, n);
+		s->crc = xt_crc32(s->in_packet ? s->crc : 0, data, n);
 	} else if (s->in_packet < end) {
 		n = least(len, end - s->in_packet);
-		s->crc = crc32_gzip_refl(s->crc, data, n);
+		s->crc = xt_crc32(s->crc, data, n);
 		memcpy(s->memory + s->at, data, n);
 		s->at = (s->at + n) % s->memory_size;
 	} else {

@@ -8,10 +8,10 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <isa-l/crc.h>
 #include <linux/if_link.h>
 
 #include "bench/place.skel.h"
+#include "daemon/transport/crc.h"
 
 /* The entry of a byte is the state that the byte leaves: without the inversions of a CRC. */
 static void fill_table(uint32_t *table)
@@ -45,7 +45,7 @@ const uint64_t *place_open(struct raw_side *s, const char *netns, const char *if
 
 void place_crc(uint8_t *frame)
 {
-	uint32_t crc = crc32_gzip_refl(0, frame + PLACE_HEADER, PLACE_FRAME - PLACE_HEADER - 4);
+	uint32_t crc = xt_crc32(0, frame + PLACE_HEADER, PLACE_FRAME - PLACE_HEADER - 4);
 
 	memcpy(frame + PLACE_FRAME - 4, &crc, sizeof(crc));
 }
