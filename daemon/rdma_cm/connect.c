@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/clients/refuse.h"
 #include "daemon/gsi/gsi.h"
 #include "daemon/objects/port.h"
 #include "daemon/objects/qp.h"
@@ -42,7 +43,8 @@ static int take_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param)
 	struct xt_qp *qp = xt_qp_by_num(id->cm->dev->shared.qps, number);
 
 	if (!qp || !owned_by(xt_qp_info(qp), id->obj.client->user))
-		return -EINVAL;
+		return xd_refuse(id->obj.client, -EINVAL,
+				 "qp_num %u is not a QP of this device that the user owns", number);
 	id->qp.number = number;
 	id->qp.srq = param->srq;
 	return 0;

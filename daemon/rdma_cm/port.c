@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "daemon/clients/refuse.h"
 #include "id.h"
 
 /* Port spaces as bits of AF_IB service IDs: RDMA_IB_IP_PS_* of the kernel's <rdma/ib.h> */
@@ -136,9 +137,11 @@ static int check_shared(const struct xd_cm_id *id, uint16_t ps, uint16_t port, b
 
 	while ((o = conflicting(id, xd_cm_port_owners(id->cm, ps, port), reuse))) {
 		if (o->obj.client == id->obj.client || !xd_connection_hung_up(o->obj.client))
-			return xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src)
-				       ? -EADDRNOTAVAIL
-				       : -EADDRINUSE;
+			return xd_refuse(id->obj.client,
+					 xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src)
+						 ? -EADDRNOTAVAIL
+						 : -EADDRINUSE,
+					 "port %u is in use: xroce cm -l", port);
 		/* The end of a channel with many ids does not free all of them at once. */
 		xd_cm_port_release(o);
 		xd_client_end(o->obj.client);
@@ -227,7 +230,9 @@ int xd_cm_port_bind(struct xd_cm_id *id)
 	if (!port)
 		return take_any(id, ps);
 	if (port < id->cm->unprivileged_port && !id->obj.client->identity.is_operator)
-		return -EACCES;
+		return xd_refuse(id->obj.client, -EACCES,
+				 "port %u is for operators; others use %u or higher", port,
+				 id->cm->unprivileged_port);
 	err = check_shared(id, ps, port, id->reuse);
 	return err ? err : take(id, ps, port);
 }

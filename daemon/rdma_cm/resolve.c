@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/clients/refuse.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
 #include "daemon/objects/resolve.h"
@@ -111,7 +112,9 @@ static int bind_to(struct xd_cm_id *id, const union xd_cm_addr *src, const union
 	if (err)
 		return err;
 	if (device && xd_cm_local_gid(id, src, &gid))
-		return xd_net_is_local(id->cm->dev->net, &gid) ? -ENODEV : -EADDRNOTAVAIL;
+		return xd_refuse(id->obj.client,
+				 xd_net_is_local(id->cm->dev->net, &gid) ? -ENODEV : -EADDRNOTAVAIL,
+				 "the source address is not one of the device: xroce status");
 	id->src = *src;
 	id->device = device;
 	if (dst)

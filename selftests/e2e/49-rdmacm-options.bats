@@ -55,6 +55,7 @@ link_local() {
 	for port in 1 700 1023; do
 		refused "rdma_bind_addr: Permission denied" run_on a timeout 20 "${user[@]}" rping -s -a "$A4" -p $port -C 1
 	done
+	refused "port 700 is for operators" run_on a timeout 20 "${user[@]}" env XROCE_DEBUG=1 rping -s -a "$A4" -p 700 -C 1
 	PORT=1024
 	pair "${user[@]}" rping -s -a "$A4" -p 1024 -C 3 -- rping -c -a "$A4" -p 1024 -C 3
 	no_cm_ids

@@ -301,6 +301,8 @@ mckey_both() {
 	server=$!
 	wait_for 5 listens a "$PORT"
 	refused "Address already in use" run_on a timeout 20 ucmatose -b "$A4" -p "$PORT"
+	refused "port $PORT is in use" run_on a env XROCE_DEBUG=1 timeout 20 rping -s -a "$A4" -p "$PORT" -C 1
+	refused "source address is not one of the device" run_on a env XROCE_DEBUG=1 timeout 20 rping -s -a "$B4" -C 1
 	kill "$server"
 	wait "$server" || true
 	no_cm_ids
