@@ -61,6 +61,13 @@ example() {
 	grep -q '^READ of a wrong bit: error 1 at offset 2600: ' <<<"$output"
 }
 
+@test "the example of RW contexts runs" {
+	example rw_context
+	grep -q '^READ of 24576 bytes into 5 pieces: 5 work requests, one completion$' <<<"$output"
+	grep -q '^WRITE of 24576 bytes from 5 pieces: 3 work requests, one completion$' <<<"$output"
+	grep -q '^drained: 3 receives, and the completions of a transfer$' <<<"$output"
+}
+
 @test "the fast_registration example runs" {
 	example fast_registration
 	equal "rounds" "$(grep -c '^round .*invalidated by the peer$' <<<"$output")" 3
