@@ -22,6 +22,8 @@
 #define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */
 /* A busy worker finds doorbells that it does not poll this late. */
 #define COLLECT_NS 50000
+/* A worker whose packets the kernel does not take tries again this late, if it has no work. */
+#define TX_RETRY_NS 100000
 
 /* ---- a round ------------------------------------------------------------------------------ */
 
@@ -86,6 +88,20 @@ static bool collect_memory(struct xd_worker *w, uint64_t *next)
 	return memory->collect && memory->collect(memory->movers, w->index, w->now, next);
 }
 
+/*
+ * Returns true if there is a reason for the next round at once. If the kernel takes no packets, the
+ * engine cannot send either. Trying again and again would keep the processor from a thread that
+ * makes room: a NAPI thread of the peer's interface waited for it for seconds.
+ */
+static bool goes_on(struct xd_worker *w)
+{
+	bool stalled = xd_xsk_tx_stalled(w->xsk);
+
+	if (stalled && w->deadline < w->now + TX_RETRY_NS)
+		w->deadline = w->now + TX_RETRY_NS;
+	return w->deadline <= w->now || (!stalled && xd_xsk_tx_pending(w->xsk));
+}
+
 /* Returns true if the round had work or the next one has. *start: when it had the lock */
 static bool do_round(struct xd_worker *w, uint64_t *start)
 {
@@ -125,10 +141,10 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 		w->deadline = next_memory;
 	xd_count(&w->stats.rounds, 1);
 	w->idle = !worked;
-	due |= w->deadline <= w->now;
+	due |= goes_on(w);
 	xd_worker_keys_end(w);
 	pthread_mutex_unlock(&w->lock);
-	return worked || due || xd_xsk_tx_pending(w->xsk);
+	return worked || due;
 }
 
 static void *worker_main(void *arg)

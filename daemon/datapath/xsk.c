@@ -47,6 +47,7 @@ struct xd_xsk {
 	uint64_t *tx_free; /* stack of free frames to send from */
 	uint32_t tx_free_count;
 	uint32_t tx_queued;	  /* descriptors not submitted yet */
+	bool tx_stalled;	  /* the kernel took none of the last descriptors */
 	uint32_t tx_held;	  /* descriptors of the frames in the run, if they go to the ring */
 	struct xd_gso_run tx_run; /* frames that may be sent as one, after those in the ring */
 	struct xd_gso_message tx_message;
@@ -442,6 +443,25 @@ bool xd_xsk_tx_pending(const struct xd_xsk *x)
 	       __atomic_load_n(x->tx.producer, __ATOMIC_RELAXED);
 }
 
+bool xd_xsk_tx_stalled(const struct xd_xsk *x)
+{
+	return x->tx_stalled;
+}
+
+/* Makes the kernel send. Returns false if it took nothing, or has no room for more. */
+static bool kick(struct xd_xsk *x)
+{
+	uint32_t before = __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
+	int err = 0;
+
+	xd_count(&x->stats.tx_kicks, 1);
+	if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0)
+		err = errno;
+	x->tx_stalled = before == __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
+	/* ENOBUFS, EBUSY: the driver's queue is full now */
+	return !x->tx_stalled && (!err || err == EAGAIN);
+}
+
 /* Submits the descriptors in the ring. */
 static void flush_ring(struct xd_xsk *x)
 {
@@ -449,13 +469,10 @@ static void flush_ring(struct xd_xsk *x)
 		xsk_ring_prod__submit(&x->tx, x->tx_queued);
 		x->tx_queued = 0;
 	}
-	for (int i = 0; i < MAX_KICKS && xd_xsk_tx_pending(x); i++) {
-		if (!xsk_ring_prod__needs_wakeup(&x->tx))
+	x->tx_stalled = false;
+	for (int i = 0; i < MAX_KICKS && xd_xsk_tx_pending(x); i++)
+		if (!xsk_ring_prod__needs_wakeup(&x->tx) || !kick(x))
 			break;
-		xd_count(&x->stats.tx_kicks, 1);
-		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
-			break; /* ENOBUFS, EBUSY: the driver's queue is full now */
-	}
 }
 
 static void put_ring(struct xd_xsk *x, const struct xt_frame *f)

@@ -75,6 +75,11 @@ void xd_xsk_tx_cancel(struct xd_xsk *xsk, const struct xt_frame *frame);
 void xd_xsk_tx_flush(struct xd_xsk *xsk);
 /* Returns true if the kernel has not taken all packets yet: flush again soon. */
 bool xd_xsk_tx_pending(const struct xd_xsk *xsk);
+/*
+ * Returns true if the last flush moved nothing, although there were packets. In copy mode the
+ * packets that a receiver has not taken yet fill the send buffer of the socket (EAGAIN).
+ */
+bool xd_xsk_tx_stalled(const struct xd_xsk *xsk);
 
 /* Any thread. */
 void xd_xsk_stats(const struct xd_xsk *xsk, struct xd_xsk_stats *stats);

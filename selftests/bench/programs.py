@@ -5,6 +5,7 @@
 """
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -384,7 +385,8 @@ class Senders(Streams):
 
     def measure(self, hosts, tools):
         servers, clients = [], []
-        recorder = Recorder({"server worker": hosts.daemon["a"], "client worker": hosts.daemon["b"]}, hosts.daemon["a"], "va")
+        roles = {"server worker": hosts.daemon["a"], "client worker": hosts.daemon["b"], **napi_threads("va")}
+        recorder = Recorder(roles, hosts.daemon["a"], "va")
         try:
             for port in range(PORT, PORT + self.count):
                 servers.append(hosts.spawn("a", self.command(hosts, tools, "serve", "a", port)))
@@ -405,6 +407,12 @@ class Senders(Streams):
             for process in servers + clients:
                 stop(process)
         return Turn(sum(rates) * self.size * 8 / 1e9, load, sum(rates), jain=figures.jain(rates))
+
+
+def napi_threads(interface):
+    """Returns the kernel's threads that receive for interfaces of that name, as {name: PID}."""
+    found = {path.read_text().strip(): int(path.parent.name) for path in pathlib.Path("/proc").glob("[0-9]*/comm")}
+    return {name: pid for name, pid in found.items() if name.startswith(f"napi/{interface}-")}
 
 
 class Faulty:

@@ -110,6 +110,27 @@ teardown() {
 	A4=10.79.1.1 B4=10.79.2.1 verify_data -m "$PMTU"
 }
 
+# The peer's interface receives in a thread that only runs on an idle processor, and none is idle.
+@test "a worker waits while the kernel takes none of its packets" {
+	local cpu kicks
+
+	hosts_up
+	daemons_up --gso off --attach native
+	# veth has NAPI while it has an XDP program
+	ip netns exec "$ID-a" sh -c 'echo 1 >/sys/class/net/va/threaded' || skip "this kernel has no threads for NAPI"
+	chrt --idle -p 0 "$(pgrep -n '^napi/va-')"
+	for ((cpu = 0; cpu < $(nproc); cpu++)); do
+		timeout 3 taskset -c "$cpu" sh -c 'while :; do :; done' 3>&- &
+	done
+	spawn a "$RUN/server" ib_write_bw -s 65536 -n 2000
+	wait_for 5 listens a 18515
+	spawn b "$RUN/client" ib_write_bw -s 65536 -n 2000 "$A4"
+	sleep 2
+	kicks=$(status_of b '.workers[0].tx_kicks')
+	echo "$kicks system calls to send"
+	((kicks > 0 && kicks < 100000))
+}
+
 @test "the daemon ends and logs it when its interface is deleted" {
 	local pid
 
