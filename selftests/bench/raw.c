@@ -98,10 +98,13 @@ void raw_attach(const struct raw_side *s, const char *ifname, int prog, int xsks
 		raw_die("attach the XDP program", errno);
 }
 
-/* Retries on EBUSY: a queue stays busy for a moment after its last socket was closed. */
+/*
+ * Retries on EBUSY: a queue stays busy for a moment after its last socket was closed. Before Linux
+ * 6.6 a frame is in one buffer.
+ */
 static int make_socket(struct raw_side *s, const char *ifname)
 {
-	const struct xsk_socket_config cfg = {
+	struct xsk_socket_config cfg = {
 		.rx_size = s->ring,
 		.tx_size = s->ring,
 		.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD,
@@ -111,6 +114,10 @@ static int make_socket(struct raw_side *s, const char *ifname)
 
 	for (int tries = 0; tries < 100; tries++) {
 		err = xsk_socket__create(&s->xsk, ifname, 0, s->umem, &s->rx, &s->tx, &cfg);
+		if (err == -EINVAL && cfg.bind_flags & XDP_USE_SG) {
+			cfg.bind_flags &= (uint16_t)~XDP_USE_SG;
+			continue;
+		}
 		if (err != -EBUSY)
 			break;
 		usleep(20000);
