@@ -15,15 +15,17 @@
 
 /* Members of events, which a filter can name */
 static const char *const members[] = {
-	"device", "event",    "qpn",	    "type",	 "from", "state", "reason", "status",
-	"peer",	  "dest_qpn", "vendor_err", "direction", "nak",	 "count", "client", "pid",
-	"uid",	  "comm",     "kind",	    "index",	 "gid",	 "rule",  "hits",
+	"device", "event", "qpn",      "type",	     "from",	  "state", "reason",
+	"status", "peer",  "dest_qpn", "vendor_err", "direction", "nak",   "count",
+	"client", "pid",   "uid",      "comm",	     "kind",	  "index", "gid",
+	"rule",	  "hits",  "cq",       "srq",
 };
 #define NMEMBERS (sizeof(members) / sizeof(members[0]))
 
 static const char *const events[] = {
-	"qp_created", "qp_destroyed", "qp_state",	  "qp_error", "nak",  "timeout",     "link",
-	"gid_added",  "gid_removed",  "client_connected", "fault",    "lost", "client_left",
+	"qp_created", "qp_destroyed", "qp_state",    "qp_error",    "nak",
+	"timeout",    "link",	      "gid_added",   "gid_removed", "client_connected",
+	"fault",      "lost",	      "client_left", "cq_error",    "srq_error",
 };
 #define NEVENTS (sizeof(events) / sizeof(events[0]))
 

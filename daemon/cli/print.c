@@ -141,6 +141,8 @@ static const char *colour_of(const char *name, const char *text)
 		{ "link", "up", GREEN },
 		{ "link", "down", RED },
 		{ "event", "qp_error", RED },
+		{ "event", "cq_error", RED },
+		{ "event", "srq_error", RED },
 		{ "overrun", "yes", RED },
 		{ "dead", "yes", RED },
 	};

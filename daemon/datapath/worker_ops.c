@@ -2,6 +2,7 @@
 /* The callbacks of the engine (struct xt_ops): frames, events, other engines, the maps. */
 #include "worker_internal.h"
 
+#include <infiniband/verbs.h>
 #include <sched.h>
 
 #include "inbox.h"
@@ -54,6 +55,8 @@ static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 	struct xd_worker *w = ctx;
 
 	w->all->config.events->async(qp, cq, type);
+	if (type == IBV_EVENT_CQ_ERR)
+		xd_count(&w->stats.queue_errors, 1);
 }
 
 static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
@@ -61,6 +64,8 @@ static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 	struct xd_worker *w = ctx;
 
 	w->all->config.events->srq(srq, type);
+	if (type == IBV_EVENT_SRQ_ERR)
+		xd_count(&w->stats.queue_errors, 1);
 }
 
 /* ---- mirror ------------------------------------------------------------------------------ */

@@ -357,6 +357,7 @@ void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_work
 		.faults = xd_counted(&w->stats.faults),
 		.starved = xd_counted(&w->stats.starved),
 		.qp_errors = xd_counted(&w->stats.qp_errors),
+		.queue_errors = xd_counted(&w->stats.queue_errors),
 		.busy_ns = xd_counted(&w->stats.busy_ns),
 		.idle_spin_ns = xd_counted(&w->stats.idle_spin_ns),
 		.cpu_ns = thread_time(w),

@@ -13,6 +13,7 @@
 #include "drain.h"
 #include "objects.h"
 #include "qp.h"
+#include "queue_monitor.h"
 #include "ring.h"
 
 /* ---- channels ---------------------------------------------------------------------- */
@@ -412,6 +413,7 @@ static void free_cq(struct xd_object *obj)
 	struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
 
 	end_events(cq);
+	xd_cq_publish_error(cq);
 	xd_event_end(&cq->completions);
 	xd_event_end(&cq->async);
 	if (cq->channel)

@@ -20,6 +20,7 @@ struct xd_cq {
 	struct xd_channel *channel; /* NULL: none */
 	struct xd_piece ring;
 	struct xd_event_source completions, async;
+	uint64_t known_error; /* queue_monitor.c */
 	struct xt_cq xt;
 };
 

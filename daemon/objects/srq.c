@@ -14,6 +14,7 @@
 #include "objects.h"
 #include "qp.h"
 #include "pd.h"
+#include "queue_monitor.h"
 #include "ring.h"
 #include "xrc.h"
 
@@ -57,6 +58,7 @@ static void free_srq(struct xd_object *obj)
 
 	if (c) {
 		take_number(c, srq);
+		xd_srq_publish_error(srq);
 		xd_event_end(&srq->async);
 		xd_shm_free(c, &srq->ring);
 		srq->pd->obj.refs--;
@@ -283,15 +285,12 @@ static void show_srq_detail(struct json *j, struct xd_object *obj)
 {
 	const struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
 	const struct xt_srq xt = snapshot(srq);
-	const struct xt_failure failure = {
-		.at = xt.died_at,
-		.cause = xt.died_at ? XT_CAUSE_RING : XT_CAUSE_NONE,
-	};
+	const struct xt_failure failure = { .at = xt.error.at, .cause = (uint8_t)xt.error.cause };
 
 	put_srq(j, srq, &xt);
 	json_number(j, "receives", xt.taken);
 	json_number(j, "receives_missed", xt.missed);
-	xd_show_failure(j, &failure, xt.died_qpn);
+	xd_show_failure(j, &failure, xt.error.qpn);
 }
 
 const struct xd_kind_ops xd_srq_ops = {

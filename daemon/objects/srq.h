@@ -19,6 +19,7 @@ struct xd_srq {
 	struct xd_cq *cq;     /* XRC only */
 	struct xd_piece ring;
 	struct xd_event_source async;
+	uint64_t known_error; /* queue_monitor.c */
 	struct xt_srq xt;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * MONITOR: events for the readers of `xroce monitor`. While there are readers, the control thread
- * compares what the workers count: errors of QPs often; NAKs, timeouts and hits of fault rules once
- * a second, so that many of them are one event.
+ * compares what the workers count: errors of QPs, CQs and SRQs often; NAKs, timeouts and hits of
+ * fault rules once a second, so that many of them are one event.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/objects/qp.h"
+#include "daemon/objects/queue_monitor.h"
 #include "server.h"
 
 #define ERRORS_NS 100000000ull
@@ -30,6 +31,7 @@ struct xd_event_watch {
 	struct xd_server *server;
 	struct xd_timer *timer;
 	uint64_t counts_at; /* when counts are compared next */
+	uint64_t queue_errors;
 	uint32_t rules;
 	struct rule rule[XD_FAULT_RULES], new_rule[XD_FAULT_RULES];
 	struct worker {
@@ -124,6 +126,28 @@ static void compare_worker(struct xd_event_watch *w, uint32_t index, bool with_c
 	w->worker[index] = present;
 }
 
+/* Returns the number of asynchronous errors of CQs and SRQs. */
+static uint64_t queue_errors_of(struct xd_device *dev)
+{
+	struct xd_worker_stats stats;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < xd_workers_count(dev->workers); i++) {
+		xd_worker_stats(dev->workers, i, &stats);
+		sum += stats.queue_errors;
+	}
+	return sum;
+}
+
+static void compare_queues(struct xd_event_watch *w)
+{
+	uint64_t errors = queue_errors_of(w->server->dev);
+
+	if (errors != w->queue_errors)
+		xd_queues_publish_errors(&w->server->objects.clients, true);
+	w->queue_errors = errors;
+}
+
 static void compare(void *arg)
 {
 	struct xd_event_watch *w = arg;
@@ -134,6 +158,7 @@ static void compare(void *arg)
 		return;
 	for (uint32_t i = 0; i < xd_workers_count(w->server->dev->workers); i++)
 		compare_worker(w, i, with_counts);
+	compare_queues(w);
 	if (with_counts) {
 		compare_faults(w, true);
 		w->counts_at = begin + COUNTS_NS;
@@ -171,6 +196,8 @@ static void start_watch(struct xd_event_watch *w)
 		w->worker[i].counts = counts_of(s->dev, i);
 		xd_qps_publish_changes(&s->objects.clients, i, false);
 	}
+	w->queue_errors = queue_errors_of(s->dev);
+	xd_queues_publish_errors(&s->objects.clients, false);
 	compare_faults(w, false);
 	w->counts_at = xd_now() + COUNTS_NS;
 	xd_timer_arm(w->timer, ERRORS_NS);

@@ -10,6 +10,7 @@
 #include "cq_event.h"
 #include "engine.h"
 #include "flow.h"
+#include "rings.h"
 
 static uint8_t *entries_of(struct xr_queue *queue)
 {
@@ -65,10 +66,12 @@ static void note_error(struct xt_cq *cq, const struct xr_cqe *cqe, bool is_lost,
 {
 	cq->errors += cqe->status != IBV_WC_SUCCESS;
 	cq->lost += is_lost;
-	if (is_lost && !cq->overrun)
+	if (is_lost && !cq->overrun) {
 		note(cq, XT_CAUSE_COMPLETION, cqe, now);
-	else if (!is_lost && cqe->status != IBV_WC_WR_FLUSH_ERR)
+		xt_queue_note(&cq->error, XT_CAUSE_COMPLETION, cqe->qpn, now);
+	} else if (!is_lost && cqe->status != IBV_WC_WR_FLUSH_ERR) {
 		note(cq, cqe->is_recv ? XT_CAUSE_RECEIVE : XT_CAUSE_REQUEST, cqe, now);
+	}
 	cq->overrun |= is_lost;
 }
 
@@ -98,19 +101,21 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 	return err;
 }
 
-void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn)
+void xt_cq_inject(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn, bool fails)
 {
 	const struct xr_cqe cqe = { .qpn = qpn };
 	struct xt_engine *e = f->engine;
-	bool first;
+	bool failed;
 
 	xt_cq_lock(cq);
-	first = !cq->overrun;
-	cq->overrun = true;
-	if (first)
+	failed = fails && cq->overrun;
+	cq->overrun |= fails;
+	if (!failed) {
 		note(cq, XT_CAUSE_INJECTED, &cqe, e->now);
+		xt_queue_note(&cq->error, XT_CAUSE_INJECTED, qpn, e->now);
+	}
 	xt_cq_unlock(cq);
-	if (!first)
+	if (failed)
 		return;
 	xt_flow_charge(f, XT_EVENT_COST);
 	e->ops->async_event(e->ctx, NULL, cq, IBV_EVENT_CQ_ERR);

@@ -7,6 +7,7 @@
 #include "qp.h"
 #include "rings.h"
 #include "sq.h"
+#include "srq.h"
 
 /* Returns true if the oldest send WR was sent, and may complete now. */
 static bool may_fail(const struct xt_qp *qp)
@@ -37,11 +38,18 @@ static void inject_event(struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 		xt_event(qp, type);
 		return;
 	}
+	if (!of_srq) {
+		if (cq)
+			xt_cq_inject(qp->flow, cq, qp->info.qpn, false);
+		return;
+	}
 	xt_flow_charge(qp->flow, XT_EVENT_COST);
-	if (of_srq && qp->srq)
+	if (!qp->srq)
+		return;
+	if (type == IBV_EVENT_SRQ_ERR)
+		xt_srq_inject(qp, qp->srq);
+	else
 		e->ops->srq_event(e->ctx, qp->srq, type);
-	else if (!of_srq && cq)
-		e->ops->async_event(e->ctx, NULL, cq, type);
 }
 
 void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received)
@@ -56,7 +64,7 @@ void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received)
 		break;
 	case XT_INJECT_CQ:
 		if (cq) {
-			xt_cq_fail(qp->flow, cq, qp->info.qpn);
+			xt_cq_inject(qp->flow, cq, qp->info.qpn, true);
 			xt_qp_completion_lost(qp);
 		}
 		break;

@@ -9,6 +9,8 @@
 
 #include <xroce/ring.h>
 
+#include "transport.h"
+
 /*
  * depth: a power of two; stride: bytes. Both are the daemon's private copies, not those in the
  * ring.
@@ -39,6 +41,15 @@ static inline bool xt_ring_poll(const struct xr_queue *ring, uint32_t *producer,
 static inline void xt_ring_publish(struct xr_queue *ring, uint32_t consumer)
 {
 	__atomic_store_n(&ring->consumer, consumer, __ATOMIC_RELEASE);
+}
+
+/* Notes an asynchronous error of a CQ or an SRQ, under the lock of the queue. */
+static inline void xt_queue_note(struct xt_queue_error *error, enum xt_cause cause, uint32_t qpn,
+				 uint64_t now)
+{
+	__atomic_store_n(&error->cause, cause, __ATOMIC_RELAXED);
+	__atomic_store_n(&error->qpn, qpn, __ATOMIC_RELAXED);
+	__atomic_store_n(&error->at, now, __ATOMIC_RELEASE);
 }
 
 #endif /* XT_RINGS_H */

@@ -41,8 +41,7 @@ static void count(struct xt_srq *srq, const struct xt_qp *qp, enum xt_take took,
 		srq->missed++;
 	if (!died)
 		return;
-	srq->died_at = qp->engine->now;
-	srq->died_qpn = qp->info.qpn;
+	xt_queue_note(&srq->error, XT_CAUSE_RING, qp->info.qpn, qp->engine->now);
 }
 
 static uint32_t left(const struct xt_srq *srq)
@@ -128,6 +127,18 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 	if (was_dead || died)
 		fail(qp);
 	return took;
+}
+
+void xt_srq_inject(struct xt_qp *qp, struct xt_srq *srq)
+{
+	struct xt_engine *e = qp->engine;
+
+	if (srq->locked)
+		xt_spin_lock(&srq->lock);
+	xt_queue_note(&srq->error, XT_CAUSE_INJECTED, qp->info.qpn, e->now);
+	if (srq->locked)
+		xt_spin_unlock(&srq->lock);
+	e->ops->srq_event(e->ctx, srq, IBV_EVENT_SRQ_ERR);
 }
 
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit)

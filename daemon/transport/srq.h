@@ -13,4 +13,7 @@ struct xt_srq *xt_srq_of(const struct xt_qp *qp, uint32_t number);
 /* Takes the next receive of the QP's SRQ; its slot is free at once. Returns as xt_rq_take(). */
 enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error);
 
+/* Raises IBV_EVENT_SRQ_ERR for a test; the SRQ works on. */
+void xt_srq_inject(struct xt_qp *qp, struct xt_srq *srq);
+
 #endif /* XT_SRQ_H */

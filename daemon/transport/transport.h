@@ -332,6 +332,13 @@ struct xt_failure {
 	uint32_t verr;
 };
 
+/* The last asynchronous error of a CQ or an SRQ. Any thread may read the fields (atomic). */
+struct xt_queue_error {
+	uint64_t at; /* engine's clock; 0: none. Stored last */
+	uint32_t cause;
+	uint32_t qpn; /* QP that met it */
+};
+
 struct xt_cq {
 	struct xr_queue *queue; /* shared with the client */
 	uint8_t *entries;
@@ -351,6 +358,7 @@ struct xt_cq {
 	uint64_t events;	   /* atomic */
 	struct xt_failure failure; /* the last one that is not a consequence of another */
 	uint32_t failed_qpn;	   /* QP of that completion */
+	struct xt_queue_error error; /* IBV_EVENT_CQ_ERR */
 
 	/* an event that waits for the turn of the client whose QP caused it; under the lock */
 	struct xt_list late_link;
@@ -382,8 +390,11 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
  * to ERR.
  */
 int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
-/* Makes the CQ unusable for a test, as an overrun does. The caller must move its QP to ERR. */
-void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn);
+/*
+ * Raises IBV_EVENT_CQ_ERR for a test. `fails`: makes the CQ unusable as well, as an overrun does,
+ * and has no effect if it is unusable; the caller must move the QP to ERR.
+ */
+void xt_cq_inject(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn, bool fails);
 /* Raises one event that waited for the turn of the flow. Returns false if there is none. */
 bool xt_cq_raise_late(struct xt_flow *f);
 /* Drops an event that waits. Before a CQ with was_late is freed; workers are paused. */
@@ -447,10 +458,9 @@ struct xt_srq {
 	void *owner; /* the daemon's object */
 
 	/* for tools */
-	uint64_t taken;	   /* receives that messages took */
-	uint64_t missed;   /* times that a message found no receive */
-	uint64_t died_at;  /* engine's clock */
-	uint32_t died_qpn; /* QP that found invalid indices */
+	uint64_t taken;		     /* receives that messages took */
+	uint64_t missed;	     /* times that a message found no receive */
+	struct xt_queue_error error; /* IBV_EVENT_SRQ_ERR */
 };
 
 /* depth: a power of two; the entries' stride is xr_recv_stride(max_sge) */

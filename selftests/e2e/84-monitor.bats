@@ -146,6 +146,46 @@ sum() {
 	monitor_end >/dev/null
 }
 
+# queue_error RULE EVENT OBJECT: the program of rdma_watch gets an error, and so do the monitor and the last error
+queue_error() {
+	local kind=${3,,}
+
+	ctl a fault xra rules "$1 command rdma_watch times 1"
+	grows() { grep -q "the $3: $2" "$BATS_TEST_TMPDIR/program"; }
+	wait_for 10 grows "$@"
+	event ".event == \"${kind}_error\" and .$kind > 0 and .qpn > 1 and .comm == \"rdma_watch\" and
+		.reason == \"an injected fault\""
+	ctl a "$kind" -dj xra comm rdma_watch >"$BATS_TEST_TMPDIR/detail"
+	jq -e --slurpfile events "$EVENTS" --argjson now "$(date +%s%N)" ".[0] | .last_error.reason == \"an injected fault\" and
+		.last_error.time_ns > .created_ns and .last_error.time_ns <= \$now and
+		.last_error.qpn == \$events[-1].qpn and .$kind == \$events[-1].$kind" "$BATS_TEST_TMPDIR/detail"
+}
+
+@test "errors of CQs and SRQs are events, and the last error of their queues" {
+	spawn a "$BATS_TEST_TMPDIR/program" "$BIN/rdma_watch" queues $((60 * ${SLOW:-1}))
+	ready() { grep -q ready "$BATS_TEST_TMPDIR/program"; }
+	wait_for 20 ready
+	ctl a srq -dj xra comm rdma_watch | jq -e '.[0] | has("last_error") | not'
+	monitor_on a -j event cq_error,srq_error
+	queue_error 'event SRQ_ERR rx opcode SEND_ONLY' 'SRQ catastrophic error' SRQ
+	queue_error 'event CQ_ERR tx opcode SEND_ONLY' 'CQ error' CQ
+	ctl a cq -j xra comm rdma_watch overrun no | jq -e 'length == 1'
+	ctl a fault xra rules 'cq-error rx opcode SEND_ONLY command rdma_watch times 1'
+	failed() { grep -q 'the QP has failed' "$BATS_TEST_TMPDIR/program"; }
+	wait_for 20 failed
+	ctl a fault xra off
+	ctl a cq -j xra comm rdma_watch overrun yes | jq -e 'length == 1'
+	two() { (($(grep -c '"cq_error"' "$EVENTS") == 2)); }
+	wait_for 10 two
+	monitor_end
+	equal "lines" "$(wc -l <"$EVENTS")" 3
+	# a monitor that starts later does not print them
+	monitor_on a -j event cq_error,srq_error
+	sleep 0.5
+	equal "lines" "$(wc -l <"$EVENTS")" 0
+	monitor_end
+}
+
 @test "xroce monitor shows link and addresses" {
 	monitor_on a -j
 	on a ip address add 10.78.0.1/24 dev va

@@ -6,12 +6,15 @@
  *   rdma_watch death SECONDS     posts work to a QP connected to itself, then expects:
  *                                IBV_EVENT_DEVICE_FATAL, all work flushed, every verb returning
  *                                without hanging, and finally a new device, which it opens
+ *   rdma_watch queues SECONDS    sends messages to itself through an SRQ, until its QP fails, and
+ *                                prints the events of the QP, the CQ and the SRQ for that long
  *
  * Exit status 0 if all this was observed within SECONDS.
  */
 #include "verbs_util.h"
 
 #include <poll.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #define RECVS 16
@@ -24,6 +27,7 @@ struct watch {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	struct ibv_qp *qp;
+	struct ibv_srq *srq; /* queues only */
 	char buf[4096];
 };
 
@@ -97,11 +101,18 @@ static int connect_to_itself(struct watch *w)
 	return reset_to_rts(w->qp, &attr);
 }
 
-static int set_up(struct watch *w)
+static int post_recv(struct watch *w)
+{
+	struct ibv_sge sge = { (uintptr_t)w->buf, sizeof(w->buf), w->mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	return w->srq ? ibv_post_srq_recv(w->srq, &wr, &bad) : ibv_post_recv(w->qp, &wr, &bad);
+}
+
+static int set_up(struct watch *w, bool with_srq)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 16, RECVS, 1, 1, 0 } };
-	struct ibv_sge sge = { 0 };
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = RECVS, .max_sge = 1 } };
 
 	w->ctx = open_device(NULL);
 	if (!w->ctx)
@@ -111,12 +122,13 @@ static int set_up(struct watch *w)
 	w->cq = ibv_create_cq(w->ctx, 64, NULL, w->channel, 0);
 	w->mr = ibv_reg_mr(w->pd, w->buf, sizeof(w->buf), IBV_ACCESS_LOCAL_WRITE);
 	init.send_cq = init.recv_cq = w->cq;
+	if (with_srq && w->pd)
+		init.srq = w->srq = ibv_create_srq(w->pd, &srq);
 	w->qp = w->cq ? ibv_create_qp(w->pd, &init) : NULL;
 	if (!w->pd || !w->mr || !w->qp || connect_to_itself(w) || ibv_req_notify_cq(w->cq, 0))
 		return fail("set up");
-	sge = (struct ibv_sge){ (uintptr_t)w->buf, sizeof(w->buf), w->mr->lkey };
 	for (int i = 0; i < RECVS; i++)
-		if (ibv_post_recv(w->qp, &wr, &bad))
+		if (post_recv(w))
 			return fail("receive");
 	return 0;
 }
@@ -187,7 +199,7 @@ static int watch_death(void)
 	static struct watch w;
 	enum ibv_event_type type;
 
-	if (set_up(&w))
+	if (set_up(&w, false))
 		return 1;
 	say("ready");
 	do {
@@ -203,6 +215,71 @@ static int watch_death(void)
 	return reopen();
 }
 
+/* ---- queues ------------------------------------------------------------------------- */
+
+/* Sends a message and receives it. Returns false if that did not succeed. */
+static bool message(struct watch *w)
+{
+	struct ibv_sge sge = { (uintptr_t)w->buf, 64, w->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	double give_up = now() + 5;
+	struct ibv_wc wc;
+	int done = 0, n;
+
+	if (ibv_post_send(w->qp, &wr, &bad))
+		return false;
+	while (done < 2 && now() < give_up) {
+		n = ibv_poll_cq(w->cq, 1, &wc);
+		if (n < 0 || (n && wc.status))
+			return false;
+		done += n;
+	}
+	return done == 2 && !post_recv(w);
+}
+
+/* Returns true if an event came, which it prints with the object that it names. */
+static bool print_event(struct watch *w, int ms)
+{
+	struct pollfd pfd = { .fd = w->ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event ev;
+	const char *of = "another object";
+
+	if (poll(&pfd, 1, ms) != 1 || ibv_get_async_event(w->ctx, &ev))
+		return false;
+	if (ev.event_type == IBV_EVENT_CQ_ERR && ev.element.cq == w->cq)
+		of = "the CQ";
+	else if (ev.event_type == IBV_EVENT_SRQ_ERR && ev.element.srq == w->srq)
+		of = "the SRQ";
+	else if (ev.element.qp == w->qp)
+		of = "the QP";
+	printf("%s: %s\n", of, ibv_event_type_str(ev.event_type));
+	fflush(stdout);
+	ibv_ack_async_event(&ev);
+	return true;
+}
+
+static int watch_queues(void)
+{
+	static struct watch w;
+
+	if (set_up(&w, true))
+		return 1;
+	say("ready");
+	while (ms_left() && message(&w))
+		print_event(&w, 10);
+	while (print_event(&w, 500))
+		;
+	say("the QP has failed");
+	/* until the test has looked at the queues */
+	while (ms_left())
+		print_event(&w, ms_left());
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3)
@@ -211,6 +288,8 @@ int main(int argc, char **argv)
 		return watch_events();
 	if (argc == 3 && !strcmp(argv[1], "death"))
 		return watch_death();
-	fprintf(stderr, "usage: rdma_watch events SECONDS | death SECONDS\n");
+	if (argc == 3 && !strcmp(argv[1], "queues"))
+		return watch_queues();
+	fprintf(stderr, "usage: rdma_watch events SECONDS | death SECONDS | queues SECONDS\n");
 	return 2;
 }

@@ -382,13 +382,20 @@ static void test_history(void)
 		push_of(&cq, IBV_WC_SUCCESS, 9, false);
 	push_of(&cq, IBV_WC_LOC_PROT_ERR, 10, false);
 	TAP_OK(cq.completions == DEPTH && cq.lost == 2 && cq.errors == 4 &&
+		       cq.error.cause == XT_CAUSE_COMPLETION && cq.error.qpn == 9 &&
 		       failed_with(&cq, XT_CAUSE_COMPLETION, IBV_WC_SUCCESS, 9),
 	       "after an overrun, completions are lost, and the overrun stays the last error");
 	q->consumer = q->producer;
 	xt_cq_init(&cq, q, DEPTH);
-	xt_cq_fail(&engine->flow, &cq, 11);
-	TAP_OK(failed_with(&cq, XT_CAUSE_INJECTED, 0, 11) && !cq.lost,
+	xt_cq_inject(&engine->flow, &cq, 10, false);
+	TAP_OK(failed_with(&cq, XT_CAUSE_INJECTED, 0, 10) && cq.error.qpn == 10 && !cq.overrun,
+	       "an injected event is noted, and the CQ works on");
+	xt_cq_inject(&engine->flow, &cq, 11, true);
+	TAP_OK(failed_with(&cq, XT_CAUSE_INJECTED, 0, 11) && !cq.lost && cq.overrun &&
+		       cq.error.cause == XT_CAUSE_INJECTED,
 	       "an injected error is told from an overrun");
+	xt_cq_inject(&engine->flow, &cq, 12, true);
+	TAP_OK(cq.error.qpn == 11, "a CQ that has failed does not fail again");
 	free(q);
 }
 

@@ -265,7 +265,8 @@ static void test_corrupt(void)
 	TAP_OK(*error == 1 && *fatal == 2 && state_of(&p->to[1]) == XR_QPS_ERR,
 	       "the SRQ stays in error: the next QP that needs a receive fails");
 	TAP_OK(state_of(&p->to[2]) == XR_QPS_RTS, "a QP that needs no receive stays in RTS");
-	TAP_OK(p->srq.taken == 2 && p->srq.missed == 2 && p->srq.died_qpn == p->to[0].qpn,
+	TAP_OK(p->srq.taken == 2 && p->srq.missed == 2 && p->srq.error.qpn == p->to[0].qpn &&
+		       p->srq.error.cause == XT_CAUSE_RING,
 	       "what tools show: receives, messages without one, the first QP that failed");
 	TAP_OK(!xt_srq_arm(&p->srq, 8) && srq_resize(&p->srq, p->ring, DEPTH) == -EINVAL,
 	       "an SRQ in error cannot be resized or raise a limit event");
