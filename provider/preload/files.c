@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Interposed functions of libc with a descriptor, for channels of rdma_cm and files of umad
- * (provider/cm). They pass all descriptors on that are not marked, after one load and a test.
+ * (provider/cm), and for emulated files that are read again. They pass all others on after one load
+ * and a test.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -22,6 +23,8 @@
 	X(fstat64, int, (int, struct stat64 *))                                                    \
 	X(__fxstat, int, (int, int, struct stat *))                                                \
 	X(__fxstat64, int, (int, int, struct stat64 *))                                            \
+	X(lseek, off_t, (int, off_t, int))                                                         \
+	X(lseek64, off64_t, (int, off64_t, int))                                                   \
 	X(read, ssize_t, (int, void *, size_t))                                                    \
 	X(write, ssize_t, (int, const void *, size_t))                                             \
 	X(ioctl, int, (int, unsigned long, ...))                                                   \
@@ -50,8 +53,24 @@ XP_PUBLIC ssize_t read(int fd, void *data, size_t len)
 
 	if (xp_cm_is_marked(fd) && xp_umad_read(fd, data, len, &result))
 		return result;
+	if (__atomic_load_n(&xp_any_rewound, __ATOMIC_RELAXED))
+		xp_emulate_read(fd);
 	return XP_NEXT(read)(fd, data, len);
 }
+
+/* Programs read a counter again after lseek(fd, 0, SEEK_SET). */
+#define LSEEK(name, type)                                                                          \
+	XP_PUBLIC type name(int fd, type off, int whence)                                          \
+	{                                                                                          \
+		type at = XP_NEXT(name)(fd, off, whence);                                          \
+                                                                                                   \
+		if (!at && whence == SEEK_SET &&                                                   \
+		    __atomic_load_n(&xp_files_opened, __ATOMIC_RELAXED))                           \
+			xp_emulate_rewind(fd);                                                     \
+		return at;                                                                         \
+	}
+LSEEK(lseek, off_t)
+LSEEK(lseek64, off64_t)
 
 XP_PUBLIC int ioctl(int fd, unsigned long request, ...)
 {

@@ -15,9 +15,11 @@
 #include "provider/preload/paths.h"
 #include "provider/preload/tree.h"
 
-/* In the name of the memfd of a directory, before its path */
+/* In the name of the memfd of a directory or a file, before its path */
 #define DIRECTORY_TAG "xroce:"
+#define FILE_TAG "xroce-file:"
 #define DIRECTORY_MODE 0555
+#define FILE_MODE 0444
 #define NAME_IN_ALL "infiniband" /* all paths of the tree contain it */
 #define LINKS_MAX 8
 
@@ -68,10 +70,10 @@ static bool append(char path[PATH_MAX], const char *more)
 	return true;
 }
 
-/* Path of an open directory, real or emulated */
-static bool path_of_fd(int fd, char path[PATH_MAX])
+/* Path of a descriptor; of an emulated directory or file if its memfd has that tag */
+static bool path_of_fd(int fd, const char *tag, char path[PATH_MAX])
 {
-	static const char memfd[] = "/memfd:" DIRECTORY_TAG, deleted[] = " (deleted)";
+	const char *emulated;
 	char link[32], *end;
 	ssize_t n;
 
@@ -80,9 +82,11 @@ static bool path_of_fd(int fd, char path[PATH_MAX])
 	if (n <= 0)
 		return false;
 	path[n] = 0;
-	if (skip_prefix(path, memfd)) {
-		memmove(path, path + sizeof(memfd) - 1, n - (sizeof(memfd) - 1) + 1);
-		end = strstr(path, deleted);
+	emulated = skip_prefix(path, "/memfd:");
+	emulated = emulated ? skip_prefix(emulated, tag) : NULL;
+	if (emulated) {
+		memmove(path, emulated, strlen(emulated) + 1);
+		end = strstr(path, " (deleted)");
 		if (end)
 			*end = 0;
 	}
@@ -114,7 +118,7 @@ bool xp_path_of_interest(int dirfd, const char *path, char canonical[PATH_MAX])
 	else if (dirfd == AT_FDCWD)
 		found = getcwd(canonical, PATH_MAX); /* ours: an emulated one as well */
 	else
-		found = path_of_fd(dirfd, canonical);
+		found = path_of_fd(dirfd, DIRECTORY_TAG, canonical);
 	found = found && append(canonical, path) &&
 		(in_tree(canonical) || is_parent(canonical) || xp_is_inside(dirfd, path));
 	errno = err;
@@ -124,7 +128,8 @@ bool xp_path_of_interest(int dirfd, const char *path, char canonical[PATH_MAX])
 bool xp_fd_of_interest(int fd, char canonical[PATH_MAX])
 {
 	int err = errno;
-	bool found = path_of_fd(fd, canonical) && (in_tree(canonical) || is_parent(canonical));
+	bool found = path_of_fd(fd, DIRECTORY_TAG, canonical) &&
+		     (in_tree(canonical) || is_parent(canonical));
 
 	errno = err;
 	return found;
@@ -384,6 +389,61 @@ static int open_directory(const char *path, int flags)
 	return open_memfd(name, DIRECTORY_MODE, "", flags);
 }
 
+bool xp_files_opened;
+
+static int open_file(const char *path, const char *text, int flags)
+{
+	char name[PATH_MAX + sizeof(FILE_TAG)];
+
+	snprintf(name, sizeof(name), FILE_TAG "%s", path);
+	__atomic_store_n(&xp_files_opened, true, __ATOMIC_RELAXED);
+	return open_memfd(name, FILE_MODE, text, flags);
+}
+
+/* Bits of descriptors that were moved to the start of their file, and not read since */
+#define REWOUND_MAX 1024
+static uint64_t rewound[REWOUND_MAX / 64];
+bool xp_any_rewound;
+
+void xp_emulate_rewind(int fd)
+{
+	int err = errno;
+	char path[PATH_MAX];
+
+	if (fd < REWOUND_MAX && path_of_fd(fd, FILE_TAG, path)) {
+		__atomic_fetch_or(&rewound[fd / 64], 1ull << (fd % 64), __ATOMIC_RELAXED);
+		__atomic_store_n(&xp_any_rewound, true, __ATOMIC_RELAXED);
+	}
+	errno = err;
+}
+
+static bool take_rewound(int fd)
+{
+	uint64_t bit = 1ull << (fd % 64);
+
+	return fd >= 0 && fd < REWOUND_MAX &&
+	       __atomic_load_n(&rewound[fd / 64], __ATOMIC_RELAXED) & bit &&
+	       __atomic_fetch_and(&rewound[fd / 64], ~bit, __ATOMIC_RELAXED) & bit;
+}
+
+void xp_emulate_read(int fd)
+{
+	int err = errno, flags, now = -1;
+	char path[PATH_MAX];
+	struct xp_node node;
+
+	if (take_rewound(fd) && path_of_fd(fd, FILE_TAG, path) && in_tree(path) &&
+	    resolve(path, true, &node) == EMULATED && S_ISREG(node.mode)) {
+		flags = fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
+		now = open_file(path, node.text, flags);
+		if (now >= 0) {
+			dup3(now, fd, flags);
+			close(now);
+		}
+	}
+	errno = err;
+}
+
 int xp_emulate_open(int dirfd, const char *path, int flags)
 {
 	char found[PATH_MAX];
@@ -406,5 +466,5 @@ int xp_emulate_open(int dirfd, const char *path, int flags)
 		return xp_fail(ENOENT); /* a device file: it can be inspected only */
 	if ((flags & O_ACCMODE) != O_RDONLY)
 		return xp_fail(EACCES);
-	return open_memfd("xroce-path", S_IRUSR | S_IRGRP | S_IROTH, node.text, flags);
+	return open_file(found, node.text, flags);
 }

@@ -11,8 +11,8 @@
  * Relative paths must not be passed to the kernel then. A child that is executed takes over the
  * path from PWD, which shells set.
  *
- * An opened file or directory is a memfd. That of a directory has the path in its name, so it can
- * be recognized after dup(), fork() and exec() without any table.
+ * An opened file or directory is a memfd with the path in its name, so it can be recognized after
+ * dup(), fork() and exec() without any table.
  */
 #ifndef XP_PATHS_H
 #define XP_PATHS_H
@@ -26,6 +26,16 @@
 struct stat;
 
 int xp_emulate_open(int dirfd, const char *path, int flags);
+
+/*
+ * A file that is read again from its start has its current text then. xp_emulate_rewind() is called
+ * when the position of a descriptor has become 0, xp_emulate_read() before it is read.
+ */
+extern bool xp_files_opened; /* by this process, ever */
+extern bool xp_any_rewound;  /* ever */
+void xp_emulate_rewind(int fd);
+void xp_emulate_read(int fd);
+
 int xp_emulate_stat(int dirfd, const char *path, struct stat *st, bool follow);
 int xp_emulate_access(int dirfd, const char *path, int mode);
 ssize_t xp_emulate_readlink(int dirfd, const char *path, char *text, size_t size);

@@ -102,9 +102,19 @@ transfer() {
 		def read():
 		    with os.fdopen(os.open("hw_counters/tx_packets", os.O_RDONLY, dir_fd=fd)) as f:
 		        return int(f.read())
+		kept = os.open(port + "/hw_counters/tx_packets", os.O_RDONLY | os.O_CLOEXEC)
+		copy = os.dup(kept)
+		def again(fd):
+		    assert os.lseek(fd, 0, os.SEEK_SET) == 0
+		    return int(os.read(fd, 100))
 		before = read()
+		assert again(kept) == before == again(copy)
+		# as perftest -W: to the start right after reading
+		assert os.lseek(kept, 0, os.SEEK_SET) == 0
 		step("transfer")
 		assert read() > before
+		assert int(os.read(kept, 100)) == read() == again(copy)
+		assert not os.get_inheritable(kept)
 		step("stop")
 		for path in (port, "/sys/class/infiniband", "/dev/infiniband/rdma_cm"):
 		    assert not os.path.exists(path), path
@@ -113,6 +123,7 @@ transfer() {
 		    sys.exit("still there")
 		except FileNotFoundError:
 		    pass
+		assert again(kept) > before # the last text
 		step("start")
 		assert os.listdir("/sys/class/infiniband") == ["xra"]
 		assert read() == 0
