@@ -73,23 +73,21 @@ static bool append(char path[PATH_MAX], const char *more)
 /* Path of a descriptor; of an emulated directory or file if its memfd has that tag */
 static bool path_of_fd(int fd, const char *tag, char path[PATH_MAX])
 {
+	char link[32], target[PATH_MAX], *end;
 	const char *emulated;
-	char link[32], *end;
 	ssize_t n;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, PATH_MAX - 1);
+	n = readlink(link, target, sizeof(target) - 1);
 	if (n <= 0)
 		return false;
-	path[n] = 0;
-	emulated = skip_prefix(path, "/memfd:");
+	target[n] = 0;
+	emulated = skip_prefix(target, "/memfd:");
 	emulated = emulated ? skip_prefix(emulated, tag) : NULL;
-	if (emulated) {
-		memmove(path, emulated, strlen(emulated) + 1);
-		end = strstr(path, " (deleted)");
-		if (end)
-			*end = 0;
-	}
+	strcpy(path, emulated ? emulated : target);
+	end = emulated ? strstr(path, " (deleted)") : NULL;
+	if (end)
+		*end = 0;
 	return *path == '/';
 }
 
