@@ -82,7 +82,7 @@ static bool number(const char *word, uint32_t max, uint32_t *value)
 
 static bool add_qp(struct xr_capture_filter *f, const char *word)
 {
-	return f->qpns < XR_CAPTURE_QPNS && number(word, XR_QPN_MASK, &f->qpn[f->qpns++]);
+	return number(word, XR_QPN_MASK, &f->qpn[f->qpns++]);
 }
 
 static bool add_peer(struct xr_capture_filter *f, const char *word)
@@ -90,8 +90,6 @@ static bool add_peer(struct xr_capture_filter *f, const char *word)
 	struct in_addr v4;
 	struct xr_addr *peer;
 
-	if (f->peers == XR_CAPTURE_PEERS)
-		return false;
 	peer = &f->peer[f->peers++];
 	if (inet_pton(AF_INET, word, &v4) != 1)
 		return inet_pton(AF_INET6, word, peer->raw) == 1;
@@ -143,12 +141,22 @@ static bool add_verdict(struct xr_capture_filter *f, const char *word)
 static const struct kind {
 	const char *name;
 	bool (*add)(struct xr_capture_filter *f, const char *word);
+	const char *valid;
 } kinds[] = {
-	{ "qp", add_qp },
-	{ "peer", add_peer },
-	{ "opcode", add_opcode },
-	{ "verdict", add_verdict },
+	{ "qp", add_qp, "the number of a QP, decimal or hexadecimal with 0x" },
+	{ "peer", add_peer, "an IPv4 or IPv6 address" },
+	{ "opcode", add_opcode, "a number up to 255, or an operation such as WRITE or SEND_LAST" },
+	{ "verdict", add_verdict,
+	  "a verdict of 'xroce counters' that is not passed to the kernel" },
 };
+
+/* The filter has room for this many values. */
+static uint32_t room_for(const struct kind *k, const struct xr_capture_filter *f)
+{
+	if (k->add == add_qp)
+		return XR_CAPTURE_QPNS - f->qpns;
+	return k->add == add_peer ? XR_CAPTURE_PEERS - f->peers : 1;
+}
 
 static const struct {
 	const char *name;
@@ -185,10 +193,13 @@ static int add_values(const struct cli *cli, const struct kind *k, char *word,
 {
 	char *value, *save = NULL;
 
-	for (value = strtok_r(word, ",", &save); value; value = strtok_r(NULL, ",", &save))
+	for (value = strtok_r(word, ",", &save); value; value = strtok_r(NULL, ",", &save)) {
+		if (!room_for(k, f))
+			return cli_usage(cli, "'%s' is one value of '%s' too many", value, k->name);
 		if (!k->add(f, value))
-			return cli_usage(cli, "'%s' is not a valid value of '%s', or one too many",
-					 value, k->name);
+			return cli_usage(cli, "'%s' is not a valid value of '%s': %s", value,
+					 k->name, k->valid);
+	}
 	return CLI_OK;
 }
 
@@ -202,7 +213,11 @@ int capture_filter(const struct cli *cli, char **words, int n, struct xr_capture
 			continue;
 		k = find_kind(words[i]);
 		if (!k)
-			return cli_usage(cli, "'%s' is not a word of a filter", words[i]);
+			return cli_usage(
+				cli,
+				"'%s' is not a word of a filter: rx, tx, refused, local, qp, peer, "
+				"opcode, verdict",
+				words[i]);
 		if (++i == n || !*words[i])
 			return cli_usage(cli, "'%s' needs a value", k->name);
 		status = add_values(cli, k, words[i], f);

@@ -8,6 +8,7 @@
  *   client.c   requests to a daemon
  *   print.c    prints JSON as lines and tables
  *   filter.c   filters and order of rows
+ *   values.c   words that a filter can name
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   metrics.c  metrics
  *   top.c      top
@@ -127,6 +128,14 @@ int cli_filter(const struct cli *cli, json_t *list);
  * several with commas.
  */
 bool cli_matches(const struct cli *cli, const json_t *row);
+
+/*
+ * values.c: print an error and return CLI_USAGE if a word of `wanted`, which commas separate, is no
+ * value that the member has in any row of this command; or one of cli->state no state. Members that
+ * can have any value are not checked.
+ */
+int cli_check_words(const struct cli *cli, const char *name, const char *wanted);
+int cli_check_state(const struct cli *cli);
 
 /*
  * show.c: takes [DEV] [NAME VALUE]... from the arguments behind the options; stores the device, or

@@ -168,6 +168,8 @@ static int complete(const struct cli *cli, const json_t *row, struct cli *all, c
 		bool sorts = !strcmp(cli->filter[i], SORT);
 
 		status = member(cli, row, cli->filter[i + sorts], &name);
+		if (status == CLI_OK && !sorts)
+			status = cli_check_words(cli, name, cli->filter[i + 1]);
 		if (status == CLI_OK)
 			status = check_value(cli, name, json_object_get(row, name),
 					     sorts ? "" : cli->filter[i + 1]);

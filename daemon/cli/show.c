@@ -225,6 +225,16 @@ static bool has_states(uint32_t what)
 	return what == XR_SHOW_QPS || what == XR_SHOW_MRS || what == XR_SHOW_CM_IDS;
 }
 
+/* Checks words of members whose names are complete: cli_filter() needs a row to check others. */
+static int check_words(const struct cli *cli)
+{
+	int status = cli->state ? cli_check_state(cli) : CLI_OK;
+
+	for (int i = 0; i + 1 < cli->filters && status == CLI_OK; i += 2)
+		status = cli_check_words(cli, cli->filter[i], cli->filter[i + 1]);
+	return status;
+}
+
 int cli_show(struct cli *cli, int argc, char **argv)
 {
 	int first = cli_options(cli, argc, argv), status;
@@ -245,5 +255,8 @@ int cli_show(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "'%s' has no counters", argv[0]);
 	if (cli->state && !has_states(cli->command->what))
 		return cli_usage(cli, "'%s' shows nothing that has a state", argv[0]);
+	status = check_words(cli);
+	if (status != CLI_OK)
+		return status;
 	return device ? show_one(cli, device) : show_all(cli);
 }

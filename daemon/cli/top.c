@@ -18,7 +18,9 @@
 
 #define INTERVAL_MS 2000
 #define DEFAULT_COLUMNS 80
-#define NAME_COLUMNS 12 /* for names of programs, if the terminal has DEFAULT_COLUMNS */
+#define DEVICE_COLUMNS 9
+#define NAME_COLUMNS 4 /* for names of programs, if the terminal has DEFAULT_COLUMNS */
+#define PID_COLUMNS 8
 #define DEFAULT_LINES 24
 #define HEADING_LINES 4
 
@@ -38,7 +40,8 @@ static const struct {
 };
 
 struct row {
-	char device[24], name[40], state[8], peer[48];
+	char device[24], name[24], state[8], peer[48];
+	uint64_t pid;
 	uint64_t key[2];       /* device and QPN; the same in two samples */
 	double total[COLUMNS]; /* counters; RTT: ns */
 	double rate[COLUMNS];
@@ -121,15 +124,13 @@ static void copy_clean(char *to, size_t room, const char *from)
 static bool add_qp(struct sample *s, const char *device, uint64_t index, const json_t *qp)
 {
 	struct row *r = add_row(s);
-	char name[40];
-
 	if (!r)
 		return false;
 	copy_clean(r->device, sizeof(r->device), device);
 	copy_clean(r->state, sizeof(r->state), text_of(qp, "state"));
 	copy_clean(r->peer, sizeof(r->peer), text_of(qp, "peer"));
-	snprintf(name, sizeof(name), "%s/%.0f", text_of(qp, "comm"), number_of(qp, "pid"));
-	copy_clean(r->name, sizeof(r->name), name);
+	copy_clean(r->name, sizeof(r->name), text_of(qp, "comm"));
+	r->pid = (uint64_t)number_of(qp, "pid");
 	r->key[0] = index;
 	r->key[1] = (uint64_t)number_of(qp, "qpn");
 	r->qps = 1;
@@ -236,7 +237,7 @@ static bool same_group(const struct top *t, const struct row *a, const struct ro
 {
 	if (t->view == BY_QP || strcmp(a->device, b->device))
 		return false;
-	return t->view == BY_DEVICE || !strcmp(a->name, b->name);
+	return t->view == BY_DEVICE || a->pid == b->pid;
 }
 
 /* The round-trip time of a group is the longest one. */
@@ -254,7 +255,7 @@ static int by_group(const void *a, const void *b)
 	const struct row *x = a, *y = b;
 	int order = strcmp(x->device, y->device);
 
-	return order ? order : strcmp(x->name, y->name);
+	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
 }
 
 /* Returns a copy of the rows, grouped for the selected view; the caller frees it. */
@@ -299,31 +300,70 @@ static void put_line(int width, const char *style, const char *text)
 	printf("%s%.*s%s\033[K\r\n", style, width, text, *style ? "\033[0m" : "");
 }
 
+/* On a narrow terminal the only device is in the heading, and programs get its columns. */
+static bool has_device_column(const struct top *t, int width)
+{
+	if (t->view == BY_DEVICE || width >= DEFAULT_COLUMNS + DEVICE_COLUMNS)
+		return true;
+	for (size_t i = 1; i < t->now.rows; i++)
+		if (strcmp(t->now.row[0].device, t->now.row[i].device))
+			return true;
+	return false;
+}
+
 /* Names get what a wide terminal has more. */
-static int name_width(int width)
+static int name_width(const struct top *t, int width)
 {
 	int more = width > DEFAULT_COLUMNS ? width - DEFAULT_COLUMNS : 0;
 
-	return NAME_COLUMNS + (more < 27 ? more : 27);
+	if (!has_device_column(t, width))
+		more += DEVICE_COLUMNS;
+	return NAME_COLUMNS + (more < 20 ? more : 20);
+}
+
+/* The columns before the rates: texts of the row, or the headings if there is none */
+static size_t put_names(const struct top *t, int width, const struct row *r, char *line,
+			size_t room)
+{
+	int name = name_width(t, width);
+	char number[24] = "QPS", pid[24] = "PID";
+	const char *state = r ? r->state : "STATE";
+	size_t n = 0;
+
+	if (r) {
+		snprintf(number, sizeof(number), "%llu",
+			 (unsigned long long)(t->view == BY_QP ? r->key[1] : r->qps));
+		snprintf(pid, sizeof(pid), "%llu", (unsigned long long)r->pid);
+	} else if (t->view == BY_QP) {
+		strcpy(number, "QPN");
+	}
+	if (has_device_column(t, width))
+		n = (size_t)snprintf(line, room, "%-8.8s ", r ? r->device : "DEVICE");
+	return n + (size_t)snprintf(line + n, room - n, "%-9s%-5.5s %*s %-*.*s", number,
+				    t->view == BY_QP ? state : "", PID_COLUMNS - 1,
+				    t->view == BY_DEVICE ? "" : pid, name, name,
+				    t->view == BY_DEVICE ? ""
+				    : r			 ? r->name
+							 : "PROGRAM");
 }
 
 static void put_headings(const struct top *t, int width)
 {
+	const char *only = !has_device_column(t, width) && t->now.rows ? t->now.row[0].device : "";
 	double passed = t->now.at - t->before.at;
 	double cpu = t->before.at > 0 && passed > 0 ? (t->now.cpu - t->before.cpu) / passed : 0;
 	char line[400];
 	size_t n;
 
-	snprintf(line, sizeof(line), "xroce top  %zu QPs  workers %.0f%% CPU  sorted by %s%s",
-		 t->now.rows, 100 * cpu, columns[t->sort].title, t->reverse ? " (reversed)" : "");
+	snprintf(line, sizeof(line), "xroce top  %s%s%zu QPs  workers %.0f%% CPU  sorted by %s%s",
+		 only, *only ? "  " : "", t->now.rows, 100 * cpu, columns[t->sort].title,
+		 t->reverse ? " (reversed)" : "");
 	put_line(width, "", line);
 	put_line(width, "",
 		 *t->message ? t->message
 			     : "q quit  v view  < > sort column  r reverse  1-6 column");
 	put_line(width, "", "");
-	n = (size_t)snprintf(line, sizeof(line), "%-8s %-9s%-5s %-*s", "DEVICE",
-			     t->view == BY_QP ? "QPN" : "QPS", t->view == BY_QP ? "STATE" : "",
-			     name_width(width), t->view == BY_DEVICE ? "" : "PROGRAM");
+	n = put_names(t, width, NULL, line, sizeof(line));
 	for (int c = 0; c < COLUMNS && n < sizeof(line); c++)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, " %*s", columns[c].width,
 				      columns[c].title);
@@ -335,10 +375,7 @@ static void put_row(const struct top *t, int width, const struct row *r)
 	char line[400], amount[32];
 	size_t n;
 
-	n = (size_t)snprintf(line, sizeof(line), "%-8.8s %-9llu%-5.5s %-*.*s", r->device,
-			     (unsigned long long)(t->view == BY_QP ? r->key[1] : r->qps),
-			     t->view == BY_QP ? r->state : "", name_width(width), name_width(width),
-			     t->view == BY_DEVICE ? "" : r->name);
+	n = put_names(t, width, r, line, sizeof(line));
 	for (int c = 0; c < COLUMNS && n < sizeof(line); c++) {
 		if (c == RTT && r->rate[c] > 0)
 			cli_duration(r->rate[c], amount, sizeof(amount));

@@ -127,6 +127,21 @@ teardown_file() {
 	[[ $output == *"qpn: 'eleven' is no number"* ]]
 	run -2 ctl a qp xra local maybe
 	[[ $output == *"local: 'maybe' is neither 'yes' nor 'no'"* ]]
+	run -2 ctl a qp xra state foo
+	[[ $output == *"state: 'foo' is not one of RESET,INIT,RTR,RTS,SQD,SQE,ERR"* ]]
+	run -2 ctl a qp xra stat rts,foo
+	[[ $output == *"state: 'foo' is not one of RESET,"* ]]
+	run -2 ctl a qp -s foo xra
+	[[ $output == *"state: 'foo' is not one of RESET,"* ]]
+	run -2 ctl a mr xra tier stolen
+	[[ $output == *"tier: 'stolen' is not one of shared,"* ]]
+	# whether there are rows or not
+	run -2 ctl a cm xra state foo
+	[[ $output == *"state: 'foo' is not one of idle,bound,"* ]]
+	run -2 ctl a cm -s foo xra
+	[[ $output == *"state: 'foo' is not one of idle,"*",TIMEWAIT,"* ]]
+	ctl a cm -s timewait xra
+	ctl a cm xra state 'address query'
 	run -2 ctl a qp xra sq 1 -d
 	[[ $output == *"'sq' is not unique: sq_depth sq_used sq_psn"* ]]
 	run -2 ctl a qp xra rtt 1 -d
@@ -247,18 +262,24 @@ on_screen() {
 }
 
 @test "xroce top shows rates on a terminal of 80 columns" {
+	local pid
+
 	command -v tmux >/dev/null || skip "needs tmux"
 	run -1 ctl b top xrb
 	[[ $output == *"needs a terminal"* ]]
 	tmux -S "$RUN/tmux" -f /dev/null new-session -d -x 80 -y 24 "'$XROCE' -r '$RUN/b' top xrb; echo ended; sleep 100" 3>&-
-	wait_for 30 on_screen '^xrb +[0-9]+ +RTS +ib_write_bw/ +[0-9.]+[kMG]'
+	# the only device has no column, so that the process ID and the name of the program have room
+	pid=$(ctl b qp -j xrb | jq '.[0].pid')
+	wait_for 30 on_screen "^[0-9]+ +RTS +$pid ib_write_bw +[0-9.]+[kMG]"
 	cat "$BATS_TEST_TMPDIR/screen"
-	on_screen '^DEVICE +QPN +STATE PROGRAM +TXB/s +RXB/s'
+	on_screen '^QPN +STATE +PID PROGRAM +TXB/s +RXB/s .* RTT$'
 	equal "width" "$(awk 'length > 80' "$BATS_TEST_TMPDIR/screen" | wc -l)" 0
-	on_screen '2 QPs  workers [0-9]+% CPU  sorted by TXB/s'
+	on_screen '^xroce top  xrb  2 QPs  workers [0-9]+% CPU  sorted by TXB/s'
 	tmux -S "$RUN/tmux" send-keys v
-	wait_for 20 on_screen '^DEVICE +QPS +PROGRAM'
-	wait_for 20 on_screen '^xrb +2 +ib_write_bw'
+	wait_for 20 on_screen '^QPS +PID PROGRAM'
+	wait_for 20 on_screen "^2 +$pid ib_write_bw"
+	tmux -S "$RUN/tmux" send-keys v
+	wait_for 20 on_screen '^xrb +2 '
 	tmux -S "$RUN/tmux" send-keys '>' r
 	wait_for 20 on_screen 'sorted by RXB/s \(reversed\)'
 	tmux -S "$RUN/tmux" send-keys q

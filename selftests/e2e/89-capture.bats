@@ -321,7 +321,11 @@ statistics() {
 	fails "${program[@]}" 2>&1 | grep -q 'DEV is missing'
 	fails "${program[@]}" nodevice 2>&1 | grep -q "no device 'nodevice'"
 	fails "${program[@]}" xra port 5 2>&1 | grep -q "'port' is not a word of a filter"
-	fails "${program[@]}" xra peer nobody 2>&1 | grep -q "'nobody' is not a valid value of 'peer'"
+	fails "${program[@]}" xra peer nobody 2>&1 | grep -q "'nobody' is not a valid value of 'peer': an IPv4"
+	fails "${program[@]}" xra qp 5,x7 2>&1 | grep -q "'x7' is not a valid value of 'qp': the number"
+	fails "${program[@]}" xra opcode write,scribble 2>&1 | grep -q "'scribble' is not a valid value of 'opcode': a number"
+	fails "${program[@]}" xra verdict fine 2>&1 | grep -q "'fine' is not a valid value of 'verdict'"
+	fails "${program[@]}" xra qp "$(seq -s, 100)" 2>&1 | grep -q "' is one value of 'qp' too many"
 	fails "${program[@]}" xra opcode 2>&1 | grep -q "'opcode' needs a value"
 	fails "${program[@]}" xra -s many 2>&1 | grep -q "'many' is not a number"
 	fails "${program[@]}" xra --on never -w "$RUN/x" 2>&1 | grep -q "unknown event 'never'"
