@@ -37,12 +37,13 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 
 enum xt_outcome xt_resp_refuse_request(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
 {
-	/* a NAK acknowledges all earlier requests */
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
-		return XT_PARKED;
 	res->nak = nak;
-	if (!xt_unreliable(qp))
-		xt_resp_refuse(qp, nak);
+	if (xt_unreliable(qp))
+		return XT_REFUSED;
+	/* a NAK acknowledges all earlier requests */
+	if (xt_posted_before(qp))
+		return XT_PARKED;
+	xt_resp_refuse(qp, nak);
 	return XT_REFUSED;
 }
 
@@ -55,7 +56,8 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
 		.opcode = IBV_WC_RECV,
 	};
 
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
+	/* receives complete in order */
+	if (xt_posted_before(qp))
 		return XT_PARKED;
 	res->nak = nak;
 	xt_rq_complete(qp, &cqe, false);
@@ -143,14 +145,6 @@ static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
 	return XT_RNR;
 }
 
-/* Returns the last posted write of the request that is being executed, NULL if there is none. */
-static struct xt_mem_io *last_write(const struct xt_qp *qp)
-{
-	struct xt_mem_io *io = xt_posted_last(&qp->park, XT_PARK_RESPONDER);
-
-	return io && io->psn == qp->resp.epsn ? io : NULL;
-}
-
 /* write: posted write with which the receive completes; NULL: all its data is in memory */
 static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_request *rq,
 					uint32_t opcode, struct xt_mem_io *write,
@@ -219,7 +213,7 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 	l = xt_receive_sgl(qp);
 	side = xt_scatter(&l, resp->done, &rq->src, rq->len, &res->error);
 	if (side == XT_SIDE_NONE && end && xt_posted(&qp->park, XT_PARK_RESPONDER)) {
-		write = last_write(qp);
+		write = xt_posted_now(qp);
 		side = write ? XT_SIDE_NONE : XT_SIDE_WAIT;
 	}
 	if (side == XT_SIDE_WAIT)

@@ -256,6 +256,20 @@ struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side
 	return xt_posted(p, side) ? XT_IO_OF(p->posted[side].prev) : NULL;
 }
 
+struct xt_mem_io *xt_posted_now(const struct xt_qp *qp)
+{
+	struct xt_mem_io *io = xt_posted_last(&qp->park, XT_PARK_RESPONDER);
+
+	/* an unreliable peer may use the PSN of an earlier message again */
+	return io && io->psn == qp->resp.epsn && !io->receives ? io : NULL;
+}
+
+bool xt_posted_before(const struct xt_qp *qp)
+{
+	return xt_posted(&qp->park, XT_PARK_RESPONDER) &&
+	       xt_posted_first(&qp->park, XT_PARK_RESPONDER) != qp->resp.epsn;
+}
+
 uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side)
 {
 	return XT_IO_OF(p->posted[side].next)->psn;

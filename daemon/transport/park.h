@@ -13,7 +13,8 @@
  * is posted. If a posted write fails, the responder refuses its request. The requester posts the
  * writes of READ responses likewise. A READ is retired when all its responses have arrived, and the
  * peer's answers to later requests are processed. But the READ and all behind it complete when its
- * data is in memory. An answer that makes a later request fail waits until then.
+ * data is in memory. An answer that makes a later request fail waits until then. Writes of a UD
+ * datagram are posted likewise; UD has no expected PSN, so xt_responder.epsn counts datagrams.
  *
  * Early packets: a packet that was received before an earlier one is kept as well, in the order of
  * PSNs, and processed once the missing ones have arrived. So one lost packet costs one packet. IBTA
@@ -99,6 +100,10 @@ static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)
 }
 /* Returns the last of them, NULL if there is none. */
 struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side);
+/* Returns the last one of the request that the responder is executing, NULL if there is none. */
+struct xt_mem_io *xt_posted_now(const struct xt_qp *qp);
+/* Returns true if writes of earlier requests of the responder are posted. */
+bool xt_posted_before(const struct xt_qp *qp);
 /* Returns the PSN of the first of them. */
 uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side);
 /*

@@ -143,7 +143,7 @@ enum xt_ack_due {
 };
 
 struct xt_responder {
-	uint32_t epsn; /* expected */
+	uint32_t epsn; /* expected; UD: number of datagrams received */
 	uint32_t seen; /* one beyond the highest PSN received out of sequence */
 	uint32_t msn;
 	uint32_t unacked;  /* packets accepted since the last ACK */

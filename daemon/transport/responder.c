@@ -30,8 +30,8 @@ void xt_resp_established(struct xt_qp *qp)
 }
 
 /*
- * Returns the step that executes a request. Its writes are posted if only the ACK depends on them,
- * or a receive that may complete later.
+ * Returns the step that executes a request. Its writes are posted if at most the ACK depends on
+ * them, or a receive that may complete later.
  */
 static struct xt_step *step_of(struct xt_qp *qp, const struct xt_rx *rx)
 {
@@ -43,7 +43,7 @@ static struct xt_step *step_of(struct xt_qp *qp, const struct xt_rx *rx)
 	else if (kind == XT_KIND_SEND)
 		posts = !(rx->flags & XR_OPF_END) ||
 			xt_resp_posts_receive(qp, rx->flags & XR_EXT_IETH);
-	return &qp->park.step[posts && !xt_unreliable(qp) ? XT_STEP_POST : XT_STEP_EXECUTE];
+	return &qp->park.step[posts ? XT_STEP_POST : XT_STEP_EXECUTE];
 }
 
 void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
@@ -239,6 +239,11 @@ void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
 		xt_resp_refuse_receive(qp, &res, XR_NAK_REMOTE_OPERATIONAL, &error);
 	else
 		xt_resp_refuse_request(qp, &res, XR_NAK_REMOTE_OPERATIONAL);
+	/* UC has no NAK: the message is dropped, even if more of it was accepted */
+	if (xt_unreliable(qp)) {
+		xt_resp_drop_message(qp);
+		return;
+	}
 	/* over loopback, the engine reports it to the peer itself */
 	if (qp->path.loopback)
 		return;

@@ -92,6 +92,10 @@ static bool written(struct xt_qp *qp, enum xt_park_side side)
 
 static void refused(struct xt_qp *qp, const struct xt_mem_io *ended)
 {
+	if (qp->info.type == XR_QPT_UD) {
+		xt_ud_write_failed(qp);
+		return;
+	}
 	xt_resp_write_failed(qp, ended);
 	if (qp->path.loopback)
 		xt_loopback_write_failed(qp);

@@ -152,7 +152,8 @@ static uint8_t header_type(const struct datagram *d)
 	return 8 | (d->grh[0] >> 4 == 6 ? 1 : 2);
 }
 
-static void complete_receive(struct xt_qp *qp, const struct datagram *d)
+/* write: posted write with which the receive completes; NULL: all data is in memory */
+static void complete_receive(struct xt_qp *qp, const struct datagram *d, struct xt_mem_io *write)
 {
 	struct xr_cqe cqe = {
 		.status = IBV_WC_SUCCESS,
@@ -165,7 +166,11 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d)
 	};
 
 	qp->counters.rx_messages++;
-	xt_rq_complete(qp, &cqe, d->solicited);
+	qp->resp.epsn++;
+	if (write)
+		xt_rq_post(qp, &cqe, d->solicited, write);
+	else
+		xt_rq_complete(qp, &cqe, d->solicited);
 }
 
 /* Copies the GRH and the payload to the memory of the receive. */
@@ -191,6 +196,7 @@ static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 static enum xt_side try_deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_counters *c = &qp->engine->counters;
+	struct xt_mem_io *write;
 	enum xt_take take;
 	enum xt_side side;
 
@@ -208,10 +214,14 @@ static enum xt_side try_deliver(struct xt_qp *qp, struct datagram *d, struct xt_
 		return XT_SIDE_NONE;
 	}
 	side = take == XT_TAKE_BAD ? XT_SIDE_TARGET : scatter(qp, d, error);
+	write = xt_posted_now(qp);
+	/* receives complete in order */
+	if (xt_posted_before(qp) && (side == XT_SIDE_TARGET || (side == XT_SIDE_NONE && !write)))
+		return XT_SIDE_WAIT;
 	if (side == XT_SIDE_TARGET)
 		fail_receive(qp, error);
 	else if (side == XT_SIDE_NONE)
-		complete_receive(qp, d);
+		complete_receive(qp, d, write);
 	return side == XT_SIDE_TARGET ? XT_SIDE_NONE : side;
 }
 
@@ -248,7 +258,8 @@ static void park(struct xt_qp *qp, const struct datagram *d)
 static bool deliver_or_wait(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error,
 			    enum xt_side *side)
 {
-	struct xt_step *step = &qp->park.step[XT_STEP_EXECUTE];
+	bool posts = xt_resp_posts_receive(qp, false);
+	struct xt_step *step = &qp->park.step[posts ? XT_STEP_POST : XT_STEP_EXECUTE];
 
 	d->src.step = step;
 	*side = try_deliver(qp, d, error);
@@ -258,6 +269,17 @@ static bool deliver_or_wait(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 	}
 	xt_step_end(step);
 	return true;
+}
+
+void xt_ud_write_failed(struct xt_qp *qp)
+{
+	struct xt_wc_error error;
+
+	/* the receive that the data was for is the oldest */
+	if (xt_rq_take(qp, &error) == XT_TAKE_EMPTY)
+		return;
+	error = (struct xt_wc_error){ IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
+	fail_receive(qp, &error);
 }
 
 bool xt_ud_resume(struct xt_qp *qp, struct xt_parked *item)

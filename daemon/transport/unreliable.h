@@ -13,6 +13,8 @@ bool xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx);
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* Delivers a datagram that waited. Returns false if it must go on waiting. */
 bool xt_ud_resume(struct xt_qp *qp, struct xt_parked *item);
+/* A posted write of a datagram failed, and all posted writes were given up. */
+void xt_ud_write_failed(struct xt_qp *qp);
 /* Delivers a packet that was sent to a multicast group to each member. */
 void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx);
 

@@ -22,6 +22,8 @@
 #define RELIABLE                                                                                   \
 	(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |    \
 	 IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
+#define QKEY 0x11223344 /* UD */
+#define AH 1
 
 static uint8_t fast[SIZE], slow[SIZE];
 static struct h_mr fast_mr, slow_mr;
@@ -127,6 +129,28 @@ static inline unsigned pending(void)
 
 /* ---- the world ------------------------------------------------------------------------- */
 
+/* UD: moves the QP to RTS, and makes the path to the other QP the one of AH. */
+static inline bool prepare_datagrams(struct h_qp *q, const struct xt_path *path)
+{
+	static const uint32_t masks[] = {
+		[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+		[XR_QPS_RTR] = 0,
+		[XR_QPS_RTS] = IBV_QP_SQ_PSN,
+	};
+	struct xr_qp_attr attr;
+	uint32_t state;
+	int err = 0;
+
+	if (q == &a)
+		xt_ahs_set(h->ahs, AH, 1, path);
+	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		h_attr(state, &attr);
+		attr.qkey = QKEY;
+		err = xt_qp_modify(q->qp, &attr, masks[state] | IBV_QP_STATE, NULL, MTU, h->now);
+	}
+	return !err;
+}
+
 static inline bool connect(struct h_qp *q, const struct h_qp *to, bool loopback)
 {
 	struct xt_path path = h_path(q == &a ? 0x0a000001 : 0x0a000002,
@@ -136,6 +160,8 @@ static inline bool connect(struct h_qp *q, const struct h_qp *to, bool loopback)
 	int err = 0;
 
 	path.loopback = loopback;
+	if (type == XR_QPT_UD)
+		return prepare_datagrams(q, &path);
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = to->qpn;
