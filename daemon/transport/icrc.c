@@ -7,8 +7,8 @@
 
 /* CRC of 8 bytes 0xff, which the ICRC covers in place of the local route header (RoCE has none) */
 #define ICRC_START 0x2144df1cu
-/* IPv6, UDP and BTH */
-#define MAX_MASKED (XR_IPV6_HLEN + XR_UDP_HLEN + XR_BTH_HLEN)
+/* IPv4 with all options (injected faults seal such frames, too), UDP and BTH */
+#define MAX_MASKED (60 + XR_UDP_HLEN + XR_BTH_HLEN)
 
 /*
  * Sets the fields that may change in transit to ones (IBTA 7.8.1, A17.3.3). h: copy of the headers
