@@ -7,8 +7,9 @@ helper_SRCS := $(addprefix daemon/helper/,calls.c execute.c process.c serve.c so
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 # Rules of fault injection as text
 fault_text_SRCS := fault_errors.c fault_packets.c fault_requests.c fault_select.c fault_text.c fault_when.c fault_words.c
+fault_SRCS := fault.c fault_mads.c $(fault_text_SRCS)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c $(fault_text_SRCS) frame.c gso.c gso_send.c gso_split.c \
+	boost.c capture.c delay.c dispatcher.c doorbells.c $(fault_SRCS) frame.c gso.c gso_send.c gso_split.c \
 	inbox.c pins.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c on_demand.c private.c proc.c \
@@ -22,7 +23,7 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	mw.c objects.c pd.c port.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_show.c qp_traffic.c queue_monitor.c \
 	resolve.c ring.c srq.c xrc.c xrc_target.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
-	address.c answers.c channel.c comm_est.c command.c connect.c id.c id_show.c listen.c multicast.c port.c query.c \
+	address.c answers.c channel.c comm_est.c command.c connect.c faults.c id.c id_show.c listen.c multicast.c port.c query.c \
 	rdma_cm.c resolve.c timer.c)
 umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)
 server_SRCS := $(addprefix daemon/server/, \
@@ -31,7 +32,7 @@ server_SRCS := $(addprefix daemon/server/, \
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
-	$(addprefix daemon/datapath/,capture.c fault.c $(fault_text_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
+	$(addprefix daemon/datapath/,capture.c $(fault_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
 	$(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) \

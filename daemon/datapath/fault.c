@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/transport/icrc.h"
+#include "fault_mads.h"
 #include "frame.h"
 
 #define FIRST_BYTE 12 /* a frame with damaged Ethernet addresses would not arrive at all */
@@ -30,6 +31,7 @@ struct rule {
 
 struct xd_faults {
 	pthread_mutex_t lock;
+	struct xd_fault_mads *mads;
 	uint32_t n;
 	uint32_t directions; /* of all rules */
 	uint64_t any;	     /* rules that select QPs of no program as well */
@@ -61,8 +63,14 @@ struct xd_faults *xd_faults_new(void)
 {
 	struct xd_faults *f = calloc(1, sizeof(*f));
 
-	if (f)
-		pthread_mutex_init(&f->lock, NULL);
+	if (!f)
+		return NULL;
+	f->mads = xd_fault_mads_new();
+	if (!f->mads) {
+		free(f);
+		return NULL;
+	}
+	pthread_mutex_init(&f->lock, NULL);
 	return f;
 }
 
@@ -71,7 +79,13 @@ void xd_faults_free(struct xd_faults *f)
 	if (!f)
 		return;
 	pthread_mutex_destroy(&f->lock);
+	xd_fault_mads_free(f->mads);
 	free(f);
+}
+
+struct xd_fault_mads *xd_faults_mads(struct xd_faults *f)
+{
+	return f->mads;
 }
 
 /* Returns the number of rules that belong to clients, but for one of them. */
@@ -181,6 +195,23 @@ uint64_t xd_faults_of(const struct xd_faults *f, const struct xd_fault_program *
 	return rules;
 }
 
+static bool is_timed(const struct rule *r)
+{
+	return r->rule.kind >= XD_FAULT_PORT;
+}
+
+uint64_t xd_faults_of_mads(const struct xd_faults *f, uint64_t rules, bool self)
+{
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct rule *r = &f->rule[i];
+
+		if (r->rule.kind == XD_FAULT_INJECT || (r->owner && r->rule.seal) ||
+		    (self && is_timed(r)))
+			rules &= ~(1ull << i);
+	}
+	return rules;
+}
+
 const struct xd_fault_rule *xd_faults_at(struct xd_faults *f, uint32_t index,
 					 struct xd_fault_hits *hits, uint64_t *owner)
 {
@@ -229,11 +260,6 @@ static bool step_burst(struct rule *r)
 		return true;
 	r->bad = r->bad ? !happens(r, when->leave) : happens(r, when->enter);
 	return r->bad;
-}
-
-static bool is_timed(const struct rule *r)
-{
-	return r->rule.kind >= XD_FAULT_PORT;
 }
 
 static bool in_period(struct rule *r, uint64_t now)

@@ -19,6 +19,8 @@
 #define XD_FAULT_RX 1
 #define XD_FAULT_TX 2
 
+struct xd_fault_mads;
+
 #define XD_FAULT_ANY UINT32_MAX
 #define XD_FAULT_NAME 16	     /* bytes of a command's name with NUL, as in /proc/PID/comm */
 #define XD_FAULT_TEXT 256	     /* bytes of the text of a rule with NUL */
@@ -145,6 +147,14 @@ bool xd_faults_on(const struct xd_faults *f, uint32_t direction);
 bool xd_faults_of_user(const struct xd_faults *f, uint32_t uid);
 /* Returns the rules that select packets of QPs of the program; NULL: of QPs of no program. */
 uint64_t xd_faults_of(const struct xd_faults *f, const struct xd_fault_program *program);
+/*
+ * Returns those of some rules that may select MADs of the daemon's QP 1: no errors of QPs, because
+ * all programs use it, and no rules of programs by which one could forge a MAD for another.
+ * self: to this device, which ports that are down and GIDs that are gone do not prevent.
+ */
+uint64_t xd_faults_of_mads(const struct xd_faults *f, uint64_t rules, bool self);
+/* Returns the table of programs that MADs belong to. */
+struct xd_fault_mads *xd_faults_mads(struct xd_faults *f);
 /* Returns true if the rules depend on the program of a QP. */
 bool xd_faults_by_program(const struct xd_faults *f);
 /* Returns the action for the next packet. */

@@ -117,10 +117,28 @@ void xd_frame_store(const struct xt_frame *f, uint32_t off, uint32_t value, uint
 	}
 }
 
+uint8_t xd_frame_ip_version(const struct xt_frame *f)
+{
+	return byte_at(f, xd_frame_ip(f)) >> 4;
+}
+
+uint64_t xd_frame_load(const struct xt_frame *f, uint32_t off, uint32_t width)
+{
+	uint64_t value = 0;
+
+	for (uint32_t i = 0; i < width; i++)
+		value = value << 8 | byte_at(f, off + i);
+	return value;
+}
+
+uint32_t xd_frame_mad(const struct xt_frame *f)
+{
+	return xd_frame_bth(f) + sizeof(struct xr_bth) + sizeof(struct xr_deth);
+}
+
 bool xd_frame_is_cm_mad(const struct xt_frame *f)
 {
-	const uint32_t bth = xd_frame_bth(f), qpn = bth + 4,
-		       mad = bth + sizeof(struct xr_bth) + sizeof(struct xr_deth);
+	const uint32_t bth = xd_frame_bth(f), qpn = bth + 4, mad = xd_frame_mad(f);
 
 	return byte_at(f, bth) == (XR_CLASS_UD | XR_OP_SEND_ONLY) && !byte_at(f, qpn + 1) &&
 	       half_at(f, qpn + 2) == XR_GSI_QPN && byte_at(f, mad + MAD_CLASS) == MAD_CLASS_CM;

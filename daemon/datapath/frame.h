@@ -32,6 +32,11 @@ uint8_t xd_frame_opcode(const struct xt_frame *frame);
 bool xd_frame_has_address(const struct xt_frame *frame, bool source, const struct xr_addr *addr);
 /* Stores the low `width` bytes of a value at an offset, most significant byte first. */
 void xd_frame_store(const struct xt_frame *frame, uint32_t off, uint32_t value, uint32_t width);
+/* Returns the number in `width` bytes at an offset, most significant byte first. */
+uint64_t xd_frame_load(const struct xt_frame *frame, uint32_t off, uint32_t width);
+uint8_t xd_frame_ip_version(const struct xt_frame *frame);
+/* Returns the offset of the MAD in a datagram. */
+uint32_t xd_frame_mad(const struct xt_frame *frame);
 /* Returns true for a packet to QP 1 with a MAD of connection management, received or to be sent. */
 bool xd_frame_is_cm_mad(const struct xt_frame *frame);
 /* Copies bytes into the segments of a frame of the same length. */

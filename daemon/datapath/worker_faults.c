@@ -3,22 +3,33 @@
 #include <xroce/parse.h>
 
 #include "delay.h"
+#include "fault_mads.h"
 #include "frame.h"
 #include "worker_internal.h"
 
-/* Returns the rules that select the program of a frame's QP. */
-static uint64_t rules_of(struct xd_worker *w, const struct xt_frame *f)
+/* Returns the rules that select the program of a frame's QP, or of the CM id of its MAD. */
+static uint64_t rules_of(struct xd_worker *w, uint32_t direction, const struct xt_frame *f)
 {
 	const struct xd_workers *all = w->all;
+	bool by_program = xd_faults_by_program(all->faults);
 	const uint64_t *rules = NULL;
 	const struct xt_qp *qp;
+	uint64_t any;
 
-	if (!xd_faults_by_program(all->faults))
+	if (!by_program && f->meta.qpn != XR_GSI_QPN)
 		return UINT64_MAX;
 	qp = xt_qp_by_num(all->config.shared->qps, f->meta.qpn);
 	if (qp)
 		rules = all->config.events->fault_rules(qp);
-	return rules ? *rules : xd_faults_of(all->faults, NULL);
+	if (rules)
+		return *rules;
+	any = xd_faults_of(all->faults, NULL);
+	if (f->meta.qpn != XR_GSI_QPN)
+		return any;
+	if (by_program)
+		any = xd_fault_mads_rules(xd_faults_mads(all->faults), direction == XD_FAULT_RX, f,
+					  any);
+	return xd_faults_of_mads(all->faults, any, f->self);
 }
 
 /* An engine that is sending must not be called: the error is injected at the end of the round. */
@@ -50,7 +61,7 @@ static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 		.queue = w->index,
 		.frame = f,
 		.now = w->now,
-		.rules = rules_of(w, f),
+		.rules = rules_of(w, direction, f),
 	};
 	struct xd_fault_action a = xd_faults_next(w->all->faults, &packet);
 

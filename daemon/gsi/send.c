@@ -55,6 +55,13 @@ void xd_gsi_publish(struct xd_gsi *g)
 	xd_worker_resume_if_due(workers, GSI_WORKER);
 }
 
+static bool meets_faults(const struct xd_gsi *g)
+{
+	const struct xd_faults *f = xd_workers_faults(g->config.workers);
+
+	return xd_faults_on(f, XD_FAULT_RX) || xd_faults_on(f, XD_FAULT_TX);
+}
+
 static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_path *path,
 		 uint32_t qpn, const uint8_t *mad)
 {
@@ -72,8 +79,7 @@ static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_pa
 		return -ENOBUFS;
 	}
 	q->path[slot] = *hop;
-	/* QP 1 is of no program: rules of operators only select its packets */
-	if (hop->loopback && xd_faults_of_user(xd_workers_faults(g->config.workers), XD_FAULT_ANY))
+	if (hop->loopback && meets_faults(g))
 		xd_path_to_self(&q->path[slot]);
 	q->path[slot].flow_label = path->flow_label & 0xfffff;
 	q->path[slot].traffic_class = path->traffic_class;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Connections and SIDR exchanges of ids, and the events of the CM engine. */
+#include <endian.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #define RESPONSE_TIMEOUT 20
 #define CM_RETRIES 15
 #define MAX_RETRY 7
+
+#define LOCAL_ID 24 /* offset in a MAD */
 
 /* ---- QPs of the program --------------------------------------------------------- */
 
@@ -101,7 +104,12 @@ static int connect_sidr(struct xd_cm_id *id, const struct rdma_ucm_conn_param *p
 	};
 	int err = build_data(id, param, buf, sizeof(buf), &p.req.data);
 
-	return err ? err : xc_sidr_request(id->cm->engine, &p, id, &id->conn);
+	if (err)
+		return err;
+	id->cm->starting = id;
+	err = xc_sidr_request(id->cm->engine, &p, id, &id->conn);
+	id->cm->starting = NULL;
+	return err;
 }
 
 /*
@@ -188,7 +196,12 @@ static int connect_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *par
 	if (id->qp_type == IBV_QPT_XRC_SEND)
 		clear_responder(&req);
 	err = build_data(id, param, buf, sizeof(buf), &req.data);
-	return err ? err : xc_connect(id->cm->engine, &req, id, &id->conn);
+	if (err)
+		return err;
+	id->cm->starting = id;
+	err = xc_connect(id->cm->engine, &req, id, &id->conn);
+	id->cm->starting = NULL;
+	return err;
 }
 
 int xd_cm_connect(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param)
@@ -425,10 +438,21 @@ static void on_event(void *ctx, struct xc_id *conn, const struct xc_event *e)
 
 /* ---- the engine's other callbacks ----------------------------------------------- */
 
+/* Returns the communication ID, or the request ID, of the sender of a MAD. */
+static uint32_t local_id(const uint8_t *mad)
+{
+	uint32_t id;
+
+	memcpy(&id, mad + LOCAL_ID, sizeof(id));
+	return be32toh(id);
+}
+
 static void send_mad(void *ctx, const struct xc_path *path, const uint8_t *mad)
 {
 	struct xd_rdma_cm *cm = ctx;
 
+	if (cm->starting)
+		xd_cm_faults_connection(cm->starting, local_id(mad));
 	/* A MAD that is not sent is repeated later. */
 	if (cm->dev->gsi)
 		xd_gsi_send(cm->dev->gsi, path, mad);

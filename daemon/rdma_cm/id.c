@@ -53,6 +53,7 @@ void xd_cm_conn_destroy(struct xd_cm_id *id)
 	if (id->conn)
 		xc_destroy(id->conn);
 	id->conn = NULL;
+	xd_cm_faults_end(id);
 }
 
 static void end_request(struct xd_cm_id *request)
@@ -174,9 +175,11 @@ static int change_channel(struct xd_cm_id *id, struct xd_client *to)
 	struct xd_object old = id->obj;
 	int err = xd_object_add(to, &id->obj, XD_CM_ID);
 
-	if (!err)
-		xd_object_del(&old);
-	return err;
+	if (err)
+		return err;
+	xd_object_del(&old);
+	xd_cm_faults_move(id);
+	return 0;
 }
 
 int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events_reported)

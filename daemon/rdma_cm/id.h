@@ -9,6 +9,7 @@
 
 #include "daemon/clients/reply.h"
 #include "daemon/cm/cm.h"
+#include "daemon/datapath/fault_mads.h"
 #include "address.h"
 #include "rdma_cm.h"
 
@@ -34,6 +35,7 @@ struct xd_rdma_cm {
 	uint16_t first_port, last_port; /* range for binds without a port */
 	uint16_t unprivileged_port;	/* lower ports are reserved for operators */
 	uint16_t last_taken;		/* port of the last bind without a port */
+	struct xd_cm_id *starting;	/* its first MAD is being sent; NULL: none */
 	uint64_t armed;			/* time of the timer, XC_NEVER: not armed */
 };
 
@@ -100,7 +102,8 @@ struct xd_cm_id {
 	struct xd_cm_path path;
 	uint32_t paths; /* 0: no route, 1 */
 
-	struct xc_id *conn; /* NULL: none */
+	struct xc_id *conn;	    /* NULL: none */
+	struct xd_fault_mad faults; /* for MADs of the connection or listener */
 	bool holds_gsi;
 	struct xd_cm_qp qp;
 	struct rdma_ucm_ece ece;
@@ -143,6 +146,15 @@ int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events
 int xd_cm_id_hold_gsi(struct xd_cm_id *id);
 /* Ends the connection of an id. */
 void xd_cm_conn_destroy(struct xd_cm_id *id);
+
+/* ---- faults.c ------------------------------------------------------------------- */
+
+/* From now on, the faults of the id's program apply to the MADs of its connection. */
+void xd_cm_faults_connection(struct xd_cm_id *id, uint32_t comm_id);
+void xd_cm_faults_request(struct xd_cm_id *id); /* the same for the request of a peer */
+void xd_cm_faults_listener(struct xd_cm_id *id);
+void xd_cm_faults_move(struct xd_cm_id *id); /* the id belongs to another channel now */
+void xd_cm_faults_end(struct xd_cm_id *id);  /* also if there were none */
 
 /* ---- timer.c -------------------------------------------------------------------- */
 
@@ -227,6 +239,7 @@ int xd_cm_port_bind(struct xd_cm_id *id);
 void xd_cm_port_release(struct xd_cm_id *id); /* no effect without a port */
 /* Ends the right to share the port. -EADDRINUSE, -EADDRNOTAVAIL: it is shared now. */
 int xd_cm_port_listen(struct xd_cm_id *id);
+uint64_t xd_cm_port_service_id(const struct xd_cm_id *id); /* of an id with a port */
 /* Returns the first owner of a port, in the order of binds from the last one. */
 struct xd_cm_id *xd_cm_port_owners(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port);
 

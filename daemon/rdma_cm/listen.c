@@ -31,9 +31,11 @@ int xd_cm_listen(struct xd_cm_id *id, int32_t backlog)
 		err = xd_cm_id_hold_gsi(id);
 	if (!err)
 		err = xd_cm_port_listen(id);
-	if (!err)
-		id->state = XD_CM_LISTEN;
-	return err;
+	if (err)
+		return err;
+	id->state = XD_CM_LISTEN;
+	xd_cm_faults_listener(id);
+	return 0;
 }
 
 /* ---- requests ------------------------------------------------------------------- */
@@ -260,4 +262,5 @@ void xd_cm_request(struct xd_rdma_cm *cm, struct xc_id *conn, const struct xc_ms
 	}
 	id->conn = conn;
 	xc_set_owner(conn, id);
+	xd_cm_faults_request(id);
 }

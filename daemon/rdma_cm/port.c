@@ -237,6 +237,11 @@ int xd_cm_port_bind(struct xd_cm_id *id)
 	return err ? err : take(id, ps, port);
 }
 
+uint64_t xd_cm_port_service_id(const struct xd_cm_id *id)
+{
+	return xc_ip_service_id(id->port->ps, id->port->number);
+}
+
 int xd_cm_port_listen(struct xd_cm_id *id)
 {
 	int err;

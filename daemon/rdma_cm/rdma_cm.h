@@ -14,6 +14,7 @@
  *   resolve.c    bind, resolution of addresses and routes
  *   listen.c     listeners, and requests of peers
  *   connect.c    connections, events of the CM engine
+ *   faults.c     programs whose injected faults apply to MADs
  *   query.c      addresses, paths and QP attributes of an id
  *   multicast.c  joins
  *   comm_est.c   connections that a packet of the QP establishes

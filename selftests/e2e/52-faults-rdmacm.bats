@@ -101,3 +101,67 @@ address_of() {
 	multicast b
 	equal "sent to others" "$(rule a 0 hits)" 20
 }
+
+# injected HOST: faults that its daemon has injected into packets
+injected() {
+	ctl "$1" status -j "xr$1" | jq '[.workers[].faults] | add'
+}
+
+# connection RULES_OF_LISTENER RULES_OF_CLIENT [CLIENT_HOST]: a listens, b connects and disconnects,
+# both with these rules of their own; sets FAULTS to those that both daemons have injected meanwhile
+connection() {
+	local rules=$BATS_TEST_TMPDIR/rules h=${3:-b} server a b
+
+	echo "$1" >"$rules.a"
+	echo "$2" >"$rules.b"
+	a=$(injected a) b=$(injected b)
+	XROCE_FAULT=$rules.a cm_events a listen "$A4" "$PORT"
+	server=$PROGRAM
+	listening() { [[ $(ctl a cm -j xra) == *'"listen"'* ]]; }
+	wait_for 20 listening
+	spawn "$h" "$BATS_TEST_TMPDIR/client" env XROCE_FAULT="$rules.b" \
+		timeout $((60 * SLOW)) "$BIN/rdma_cm_events" connect "$A4" "$PORT"
+	if ! ends 60 $! || ! ends 60 "$server"; then
+		cat "$EVENTS" "$BATS_TEST_TMPDIR/client"
+		return 1
+	fi
+	grep -qx "RDMA_CM_EVENT_ESTABLISHED 0" "$EVENTS"
+	grep -qx "RDMA_CM_EVENT_ESTABLISHED 0" "$BATS_TEST_TMPDIR/client"
+	FAULTS="$(($(injected a) - a)) $(($(injected b) - b))"
+}
+
+# cm_counter HOST NAME
+cm_counter() {
+	ctl "$1" counters -j "xr$1" | jq ".cm[] | select(.name == \"$2\").value"
+}
+
+@test "rules of a program select the MADs of its ids only" {
+	local retried first
+
+	# REQ, REP, RTU, DREQ, DREP
+	connection 'delay 1us mads' 'delay 1us rx mads'
+	equal "faults of listener and client" "$FAULTS" "5 2"
+	connection 'delay 1us mads tx' ''
+	equal "faults of listener and client" "$FAULTS" "2 0"
+	retried=$(cm_counter b REQ_retried)
+	connection '' 'drop tx mads times 1'
+	equal "faults of listener and client" "$FAULTS" "0 1"
+	equal "REQs sent again" $(($(cm_counter b REQ_retried) - retried)) 1
+	# those of one host as well, and the same in each run
+	connection '' 'delay 1us mads' a
+	equal "faults of a client on the same host" "$FAULTS" "5 0"
+	connection '' 'seed 3; delay 1us mads prob 40%'
+	first=$FAULTS
+	connection '' 'seed 3; delay 1us mads prob 40%'
+	equal "faults of the second run" "$FAULTS" "$first"
+}
+
+@test "rules of operators select MADs by program, and fail no QP 1" {
+	ctl a fault xra rules "delay 1us mads command rdma_cm_events; delay 1us mads command other
+		qp-error command rdma_cm_events"
+	connection '' ''
+	equal "packets" "$(rule a 0 packets) $(rule a 1 packets) $(rule a 2 packets)" "5 0 0"
+	ctl a fault xra rules 'qp-error'
+	connection '' ''
+	equal "packets" "$(rule a 0 packets)" 0
+}

@@ -12,7 +12,7 @@ $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 
 $(eval $(call fuzzer,http,$(FUZZ_DIR)/http_fuzz.c daemon/server/http.c,))
 
-$(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(addprefix daemon/datapath/,fault.c $(fault_text_SRCS) frame.c) \
+$(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(addprefix daemon/datapath/,$(fault_SRCS) frame.c) \
 	$(addprefix daemon/transport/,crc.c icrc.c),-lisal -lpthread))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \

@@ -12,7 +12,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	srq.c \
 	unreliable.c \
 	verify.c \
-	) $(addprefix daemon/datapath/,fault.c frame.c)
+	) $(addprefix daemon/datapath/,fault.c fault_mads.c frame.c)
 
 $(eval $(call program,sim,$(sim_SRCS),transport,-lisal -libverbs -lpthread))
 $(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim,parallel))

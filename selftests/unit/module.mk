@@ -22,7 +22,7 @@ $(foreach t,$(CM_TESTS),$(eval \
 $(eval $(call program,selftests/unit/cm_pcap,selftests/unit/cm_pcap.c,cm,))
 $(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftests/unit/cm_pcap,\
 	$(BUILD)/selftests/unit/cm_pcap,parallel))
-$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,fault.c $(fault_text_SRCS) \
+$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,$(fault_SRCS) \
 	frame.c),transport,-lisal -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c daemon/datapath/capture.c daemon/cli/capture_history.c,,,,\
 	parallel))
