@@ -264,12 +264,6 @@ struct xt_mem_io *xt_posted_now(const struct xt_qp *qp)
 	return io && io->psn == qp->resp.epsn && !io->receives ? io : NULL;
 }
 
-bool xt_posted_before(const struct xt_qp *qp)
-{
-	return xt_posted(&qp->park, XT_PARK_RESPONDER) &&
-	       xt_posted_first(&qp->park, XT_PARK_RESPONDER) != qp->resp.epsn;
-}
-
 uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side)
 {
 	return XT_IO_OF(p->posted[side].next)->psn;

@@ -102,8 +102,6 @@ static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)
 struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side);
 /* Returns the last one of the request that the responder is executing, NULL if there is none. */
 struct xt_mem_io *xt_posted_now(const struct xt_qp *qp);
-/* Returns true if writes of earlier requests of the responder are posted. */
-bool xt_posted_before(const struct xt_qp *qp);
 /* Returns the PSN of the first of them. */
 uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side);
 /*

@@ -134,6 +134,8 @@ int xt_step_result(struct xt_step *s);
 int xt_step_atomic_result(struct xt_step *s);
 /* Returns 0 if mapped memory may be written now, else -EINPROGRESS. The step is fenced. */
 int xt_step_fence(struct xt_step *s);
+/* Returns true if writes of requests before the one that the responder is executing are posted. */
+bool xt_posted_before(const struct xt_qp *qp);
 
 /* Releases one access. */
 void xt_io_free(struct xt_mem_io *io);

@@ -134,18 +134,17 @@ int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const void 
 	return waiting ? -EINPROGRESS : 0;
 }
 
-/* Returns true if all posted writes are of the request that is being executed. */
-static bool posted_by_this(const struct xt_qp *qp)
+bool xt_posted_before(const struct xt_qp *qp)
 {
 	const struct xt_list *posted = &qp->park.posted[XT_PARK_RESPONDER];
 
-	return xt_list_empty(posted) || XT_IO_OF(posted->next)->psn == qp->resp.epsn;
+	return !xt_list_empty(posted) && XT_IO_OF(posted->next)->psn != qp->resp.epsn;
 }
 
 int xt_step_fence(struct xt_step *s)
 {
 	/* the bytes of one packet have no order */
-	if (s->role == XT_STEP_POST && posted_by_this(s->qp))
+	if (s->role == XT_STEP_POST && !xt_posted_before(s->qp))
 		return 0;
 	return xt_step_delays(s);
 }
