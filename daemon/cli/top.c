@@ -124,6 +124,7 @@ static void copy_clean(char *to, size_t room, const char *from)
 static bool add_qp(struct sample *s, const char *device, uint64_t index, const json_t *qp)
 {
 	struct row *r = add_row(s);
+
 	if (!r)
 		return false;
 	copy_clean(r->device, sizeof(r->device), device);

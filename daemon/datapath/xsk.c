@@ -395,9 +395,9 @@ static uint32_t buffers_for(uint32_t len)
 }
 
 /*
- * Returns where a frame starts in its first buffer: so that the payload starts with a cache line,
- * unless that took one more buffer. Copying 4 KiB to another place takes up to three times as long,
- * for most of all if it is a few bytes above the source modulo 4096.
+ * Returns the offset of a frame in its first buffer. It makes the payload start with a cache line,
+ * unless the frame would need another buffer then. Otherwise a copy can take three times as long
+ * (daemon/transport/bytes.c).
  */
 static uint32_t start_of(uint32_t len, uint32_t payload_off)
 {
