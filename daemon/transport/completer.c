@@ -350,7 +350,11 @@ static bool stored(struct xt_step *step, struct xt_swqe *w, enum xt_side side,
 static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_swqe *w = expected(qp, rx, psn);
-	struct xt_source src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off };
+	struct xt_source src = {
+		.seg = rx->frame->seg,
+		.off = rx->frame->meta.payload_off,
+		.last = rx->flags & XR_OPF_END,
+	};
 	struct xt_wc_error error;
 	enum xt_side side;
 	struct xt_sgl l;
@@ -369,7 +373,7 @@ enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt
 {
 	struct xt_sgl l = xt_swqe_sgl(step->qp, step->qp->req.retired);
 	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
-	struct xt_source src = { .seg = &seg, .step = step };
+	struct xt_source src = { .seg = &seg, .step = step, .last = true };
 
 	return xt_scatter(&l, 0, &src, sizeof(value), error);
 }

@@ -376,6 +376,7 @@ enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uin
 {
 	if (src->step->settled)
 		return result_of(src->step, error);
+	src->step->last = src->last;
 	return written(src->step, put_from(to, src, src->off, len, error));
 }
 
@@ -409,5 +410,6 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
 {
 	if (src->step->settled)
 		return result_of(src->step, error);
+	src->step->last = src->last;
 	return written(src->step, scatter(to, off, src, len, error));
 }

@@ -25,6 +25,7 @@ struct xt_source {
 	uint32_t index;
 	uint64_t off;
 	struct xt_step *step; /* that copies them */
+	bool last;	      /* a message ends with the bytes that are copied */
 };
 
 /* The side that caused an error; XT_SIDE_WAIT: the step must be parked */

@@ -308,6 +308,7 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 			.index = p->index,
 			.off = p->off,
 			.step = p->step,
+			.last = p->last,
 		},
 	};
 	struct xt_result res;
@@ -339,7 +340,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 		.va = w->remote_addr + p->off,
 		.len = w->length - p->off,
 	};
-	struct xt_source src = { .step = p->step };
+	struct xt_source src = { .step = p->step, .last = p->last };
 	struct xt_wc_error error;
 	struct xt_mem_at at = { 0 };
 	enum xt_side side;

@@ -120,13 +120,16 @@ static int read_seg(struct xt_step *step, const struct xt_step_place *p, void *d
 	return p->mem->ops->read(p->mem, seg, p->off - seg->off, dst, len);
 }
 
-/*
- * Mapped memory is written after the bytes before it. If these have to be read first, it is written
- * when the step is executed again.
- */
+/* Returns true if mapped memory is written when the step is executed again, see xt_step_fence(). */
+static bool is_fenced(struct xt_step *step)
+{
+	return step && (step->fenced || step->last) && xt_step_fence(step);
+}
+
+/* The same if bytes before it have to be read first */
 static bool must_delay(struct xt_step *step)
 {
-	return step && (step->delayed || (step->fenced && xt_step_fence(step)));
+	return step && (step->delayed || is_fenced(step));
 }
 
 static int write_seg(struct xt_step *step, const struct xt_step_place *p, const void *src,
@@ -252,7 +255,7 @@ static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 
 	if (!to->seg->writable)
 		return -EACCES;
-	if (dst && step && step->fenced && xt_step_fence(step))
+	if (dst && is_fenced(step))
 		return -EINPROGRESS;
 	if (dst && !src && may_wait(step, from->mem))
 		return place_read(step, to, from, len, src_failed);

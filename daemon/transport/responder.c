@@ -63,7 +63,11 @@ void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *
 		.len = rx->len,
 		.full = qp->mtu,
 		.packets = 1,
-		.src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off },
+		.src = {
+			.seg = rx->frame->seg,
+			.off = rx->frame->meta.payload_off,
+			.last = rx->flags & XR_OPF_END,
+		},
 	};
 	rq->src.step = step_of(qp, rx);
 	if (rx->flags & XR_EXT_XRCETH) {

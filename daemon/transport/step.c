@@ -38,7 +38,7 @@ void xt_step_clear(struct xt_step *s)
 {
 	free_all(s);
 	xt_list_del(&s->room_link);
-	s->used = s->waiting = s->atomic_done = s->settled = s->delayed = false;
+	s->used = s->waiting = s->atomic_done = s->settled = s->delayed = s->no_post = false;
 }
 
 int xt_step_waits(struct xt_step *s)

@@ -44,6 +44,8 @@ struct xt_step {
 	bool settled; /* waits only for the results of its writes or its atomic */
 	bool delayed; /* in this execution: some access could not start yet */
 	bool fenced;  /* earlier writes are posted: mapped memory must not be written yet */
+	bool last;    /* the bytes that are written now end a message */
+	bool no_post; /* until the step ends, its writes are not posted */
 	bool moving;  /* a piece over loopback is moved now, with the lock of the peer's engine */
 	bool repeats; /* RESPOND: the response was sent before; memory may have changed since */
 	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
@@ -132,7 +134,10 @@ void xt_step_written(struct xt_step *s);
 int xt_step_result(struct xt_step *s);
 /* The same for the atomic of a settled step; the result is in s->atomic_old. */
 int xt_step_atomic_result(struct xt_step *s);
-/* Returns 0 if mapped memory may be written now, else -EINPROGRESS. The step is fenced. */
+/*
+ * Returns 0 if mapped memory may be written now, else -EINPROGRESS: bytes before it are not in
+ * memory. For steps that are fenced, or that end a message.
+ */
 int xt_step_fence(struct xt_step *s);
 /* Returns true if writes of requests before the one that the responder is executing are posted. */
 bool xt_posted_before(const struct xt_qp *qp);

@@ -82,39 +82,60 @@ static struct xt_mem_io *find_posted(const struct xt_step *post, const struct xt
 	return NULL;
 }
 
-/* A write of a piece over loopback; its data is at io->data. */
-static void post_piece(struct xt_step *post, struct xt_mem_io *io, const struct xt_step_place *to)
+/* Returns the step whose posted writes those of a step become, NULL if the step waits for them. */
+static struct xt_step *post_of(struct xt_step *s)
 {
-	io->step = post;
-	add_posted(post->qp, io);
+	if (s->no_post)
+		return NULL;
+	return s->role == XT_STEP_POST || s->role == XT_STEP_PLACE_POST ? s : s->post;
+}
+
+/* Returns true if a write was started by an earlier pass. Then *err is its result. */
+static bool was_started(struct xt_step *s, const struct xt_step_place *to, uint32_t len, int *err)
+{
+	struct xt_step *post = post_of(s);
+	struct xt_mem_io *io = post ? NULL : find(s, XT_MEM_WRITE, to->mem, to->off, len);
+
+	*err = io ? result(s, io) : 0;
+	return io || (post && post != s && find_posted(post, to, len));
+}
+
+/* Starts a write whose data is at io->data. */
+static int start_write(struct xt_step *s, struct xt_mem_io *io, const struct xt_step_place *to)
+{
+	struct xt_step *post = post_of(s);
+
+	if (post) {
+		io->step = post;
+		add_posted(post->qp, io);
+	} else {
+		xt_list_add_tail(&s->io, &io->link);
+	}
 	xt_io_submit(io, XT_MEM_WRITE, to->seg, to->off - to->seg->off);
+	return post ? 0 : xt_step_waits(s);
+}
+
+/* The end of a message is not written before a part that could not be started yet. */
+static bool must_delay(const struct xt_step *s)
+{
+	return s->last && s->delayed;
 }
 
 static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const void *src,
 		       uint32_t len)
 {
-	bool posts = s->role == XT_STEP_POST || s->role == XT_STEP_PLACE_POST;
-	struct xt_mem_io *io = posts ? NULL : find(s, XT_MEM_WRITE, to->mem, to->off, len);
+	struct xt_mem_io *io;
 	int err;
 
-	if (io)
-		return result(s, io);
-	if (s->post && find_posted(s->post, to, len))
-		return 0;
+	if (was_started(s, to, len, &err))
+		return err;
+	if (must_delay(s))
+		return xt_step_delays(s);
 	io = xt_io_new(s, to->mem, len, &err);
 	if (!io)
 		return err;
 	xt_copy(io->data, src, len);
-	if (s->post) {
-		post_piece(s->post, io, to);
-		return 0;
-	}
-	if (posts)
-		add_posted(s->qp, io);
-	else
-		xt_list_add_tail(&s->io, &io->link);
-	xt_io_submit(io, XT_MEM_WRITE, to->seg, to->off - to->seg->off);
-	return posts ? 0 : xt_step_waits(s);
+	return start_write(s, io, to);
 }
 
 int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const void *src, size_t len)
@@ -141,10 +162,39 @@ bool xt_posted_before(const struct xt_qp *qp)
 	return !xt_list_empty(posted) && XT_IO_OF(posted->next)->psn != qp->resp.epsn;
 }
 
+/* Returns true if writes are under way that are posted where those of a step are posted. */
+static bool has_posted(const struct xt_step *s)
+{
+	const struct xt_step *post = s->post ? s->post : s;
+	bool responder = post->role == XT_STEP_POST || post->role == XT_STEP_EXECUTE;
+
+	return xt_posted(&post->qp->park, responder ? XT_PARK_RESPONDER : XT_PARK_REQUESTER);
+}
+
+static bool is_writing(const struct xt_step *s)
+{
+	const struct xt_list *l;
+
+	for (l = s->io.next; l != &s->io; l = l->next)
+		if (XT_IO_OF(l)->op == XT_MEM_WRITE && !XT_IO_OF(l)->done)
+			return true;
+	return false;
+}
+
+/*
+ * The bytes of one packet have no order, except that the end of a message comes last. If it waits
+ * for posted writes, some may be of the same packet. That packet is written once more when they
+ * have finished, and waits for all of its writes then.
+ */
 int xt_step_fence(struct xt_step *s)
 {
-	/* the bytes of one packet have no order */
-	if (s->role == XT_STEP_POST && !xt_posted_before(s->qp))
+	if (s->last && has_posted(s)) {
+		s->no_post = true;
+		return xt_step_delays(s);
+	}
+	if (s->last && is_writing(s))
+		return xt_step_delays(s);
+	if (!s->fenced || (s->role == XT_STEP_POST && !xt_posted_before(s->qp)))
 		return 0;
 	return xt_step_delays(s);
 }
@@ -156,13 +206,11 @@ int xt_step_fence(struct xt_step *s)
 int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
 		 const struct xt_step_place *from, uint32_t len, bool *src_failed)
 {
-	struct xt_mem_io *io = find(s, XT_MEM_WRITE, to->mem, to->off, len), *src;
+	struct xt_mem_io *io, *src;
 	int err;
 
-	if (io)
-		return result(s, io);
-	if (s->post && find_posted(s->post, to, len))
-		return 0;
+	if (was_started(s, to, len, &err))
+		return err;
 	src = xt_step_read_at(s, from, len, len, &err);
 	*src_failed = !src || (src->done && src->err);
 	if (!src)
@@ -171,6 +219,8 @@ int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
 		return xt_step_delays(s);
 	if (src->err)
 		return src->err;
+	if (must_delay(s))
+		return xt_step_delays(s);
 	io = xt_io_new(s, to->mem, len, &err);
 	if (!io)
 		return err;
@@ -178,13 +228,7 @@ int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
 	/* a piece whose writes are posted may be executed again */
 	if (!s->post && src->at == from->off && src->len == len)
 		xt_io_free(src);
-	if (s->post) {
-		post_piece(s->post, io, to);
-		return 0;
-	}
-	xt_list_add_tail(&s->io, &io->link);
-	xt_io_submit(io, XT_MEM_WRITE, to->seg, to->off - to->seg->off);
-	return xt_step_waits(s);
+	return start_write(s, io, to);
 }
 
 /* ---- atomics ----------------------------------------------------------------------------- */

@@ -177,7 +177,7 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d, struct 
 static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_seg header = { d->grh, XR_GRH_LEN };
-	struct xt_source src = { .seg = &header, .step = d->src.step };
+	struct xt_source src = { .seg = &header, .step = d->src.step, .last = !d->len };
 	struct xt_sgl l = xt_receive_sgl(qp);
 	enum xt_side side, of_payload;
 
@@ -262,6 +262,7 @@ static bool deliver_or_wait(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 	struct xt_step *step = &qp->park.step[posts ? XT_STEP_POST : XT_STEP_EXECUTE];
 
 	d->src.step = step;
+	d->src.last = true;
 	*side = try_deliver(qp, d, error);
 	if (*side == XT_SIDE_WAIT) {
 		xt_step_park(step);
