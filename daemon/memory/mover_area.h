@@ -47,6 +47,7 @@ struct xd_move {
 	uint8_t op;	   /* enum xt_mem_op */
 	uint8_t cancelled; /* set at any time: the result is not needed any more */
 	uint8_t check;	/* whether the owner has mapped the bytes with the rights for this access */
+	uint8_t last;	/* WRITE: the last bytes are stored after all others */
 	uint16_t parts; /* 0, or READ and WRITE of parts, xd_part() of each at data + XD_PARTS */
 	uint32_t len;
 	uint64_t addr; /* in the client's process; parts: unused */

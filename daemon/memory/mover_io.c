@@ -126,6 +126,7 @@ static void submit(struct xt_mem_io *io, uint64_t addr, uint32_t parts, bool che
 	c->ring->move[at] = (struct xd_move){
 		.op = io->op,
 		.check = check,
+		.last = io->last,
 		.parts = (uint16_t)parts,
 		.len = io->len,
 		.addr = addr,

@@ -43,7 +43,13 @@ static int atomic_access(struct xd_move *m)
 	return err;
 }
 
-static int execute_part(const struct xd_move *m, uint64_t part, uint8_t *data)
+static int write_bytes(uint64_t addr, const uint8_t *data, uint32_t len, bool last)
+{
+	return last ? xd_proc_write_last(mover.mem_fd, addr, data, len)
+		    : xd_proc_write(mover.mem_fd, addr, data, len);
+}
+
+static int execute_part(const struct xd_move *m, uint64_t part, uint8_t *data, bool last)
 {
 	uint64_t addr = xd_part_addr(part);
 	uint32_t len = xd_part_len(part);
@@ -52,7 +58,7 @@ static int execute_part(const struct xd_move *m, uint64_t part, uint8_t *data)
 
 	if (err)
 		return err;
-	return write ? xd_proc_write(mover.mem_fd, addr, data, len)
+	return write ? write_bytes(addr, data, len, last)
 		     : xd_proc_read(mover.mem_fd, addr, data, len);
 }
 
@@ -62,7 +68,7 @@ static int execute_parts(const struct xd_move *m, uint8_t *data)
 	int err = 0;
 
 	for (uint32_t i = 0; i < m->parts && !err; i++) {
-		err = execute_part(m, part[i], data);
+		err = execute_part(m, part[i], data, m->last && i + 1 == m->parts);
 		data += xd_part_len(part[i]);
 	}
 	return err;
@@ -83,7 +89,7 @@ static int execute(struct xd_move *m)
 	case XT_MEM_READ:
 		return xd_proc_read(mover.mem_fd, m->addr, data, m->len);
 	case XT_MEM_WRITE:
-		return xd_proc_write(mover.mem_fd, m->addr, data, m->len);
+		return write_bytes(m->addr, data, m->len, m->last);
 	case XT_MEM_ATOMIC_WRITE:
 		return xd_proc_write(mover.mem_fd, m->addr, &m->value, sizeof(m->value));
 	default:

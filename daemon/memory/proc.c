@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -156,6 +157,28 @@ int xd_proc_read(int mem_fd, uint64_t addr, void *dst, size_t len)
 			return -EFAULT;
 	}
 	return 0;
+}
+
+/*
+ * Bytes that one instruction of the kernel stores. It stores other numbers of them in parts whose
+ * order depends on the processor.
+ */
+static size_t tail_before(uint64_t end)
+{
+	return end & 3 ? 1 : end & 7 ? 4 : 8;
+}
+
+int xd_proc_write_last(int mem_fd, uint64_t addr, const void *src, size_t len)
+{
+	size_t tail = tail_before(addr + len), head = len - tail;
+	struct iovec part[2] = {
+		{ (void *)src, head },
+		{ (uint8_t *)src + head, tail },
+	};
+
+	if (len <= tail)
+		return xd_proc_write(mem_fd, addr, src, len);
+	return pwritev(mem_fd, part, 2, (off_t)addr) == (ssize_t)len ? 0 : -EFAULT;
 }
 
 int xd_proc_write(int mem_fd, uint64_t addr, const void *src, size_t len)

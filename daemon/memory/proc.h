@@ -57,5 +57,14 @@ struct xd_mover *xd_proc_mover(const struct xd_proc *proc);
 /* Regardless of the pages' protection. -EFAULT. They may wait without limit: for movers only. */
 int xd_proc_read(int mem_fd, uint64_t addr, void *dst, size_t len);
 int xd_proc_write(int mem_fd, uint64_t addr, const void *src, size_t len);
+/*
+ * The same, for bytes that end a message, which a program may poll: the last 8 are stored after all
+ * others if they end at a multiple of 8, else the last 4 at a multiple of 4, else the last one.
+ * This takes two writes in one system call, if there are more. Each write of /proc/PID/mem takes a
+ * reference to the address space by an atomic that is a full barrier (mmget_not_zero()), so the
+ * stores of the second become visible after those of the first, on arm64 as well. Within one write,
+ * the kernel copies by string instructions, whose stores have no order (Intel SDM volume 3, 8.2.4).
+ */
+int xd_proc_write_last(int mem_fd, uint64_t addr, const void *src, size_t len);
 
 #endif /* XD_PROC_H */

@@ -71,6 +71,11 @@ struct xt_mem_io {
 	const struct xt_mem_seg *seg; /* valid in io_submit() only: the key may change later */
 	uint64_t off;		      /* from the start of the segment */
 	uint64_t compare, value;      /* atomics: compare; swap, addend or value stored */
+	/*
+	 * XT_MEM_WRITE: a message ends with these bytes. Programs poll the last of them, so these
+	 * are stored after all others. The other bytes of an access have no order.
+	 */
+	bool last;
 	/* the integrity region that is written, of which this is a piece; or NULL */
 	const struct xt_integrity *through;
 	/* set when it is finished */

@@ -167,6 +167,7 @@ struct xt_mem_io *xt_io_try_new(struct xt_step *s, struct xt_mem *mem, uint32_t 
 	xt_list_init(&io->link);
 	xt_list_init(&io->kept_link);
 	io->mem = mem;
+	io->last = s->last;
 	io->through = s->through;
 	io->op = XT_MEM_READ;
 	io->done = io->ahead = io->receives = false;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop histogram programs boost doorbells delay spin seccomp spawner steer mover helper
+DAEMON_TESTS := options log loop histogram programs boost doorbells delay spin seccomp spawner steer mover mover_order helper
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -23,6 +23,8 @@ mover_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges
 	spawner.c) \
 	$(addprefix daemon/memory/,mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c proc.c proc_maps.c)
 mover_test_LIBS := -lcap
+mover_order_test_SRCS := $(mover_test_SRCS)
+mover_order_test_LIBS := -lcap -Wl$(comma)--wrap=pwrite,--wrap=pwritev
 helper_test_SRCS := $(helper_SRCS) $(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c \
 	name_lock.c peer.c privileges.c process.c seccomp.c)
 helper_test_LIBS := -lcap -lmnl
@@ -30,6 +32,9 @@ helper_test_LIBS := -lcap -lmnl
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread $($(t)_test_LIBS),,$(if \
 	$(filter spin,$(t)),,parallel))))
+
+$(eval $(call suite,long/daemon/mover_order,600,$(BUILD)/selftests/daemon/mover_order 10000000,\
+	$(BUILD)/selftests/daemon/mover_order,long))
 
 # State of a network interface from rtnetlink, in network namespaces of its own
 $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS) \

@@ -7,86 +7,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/base/loop.h"
-#include "daemon/base/spawner.h"
-#include "daemon/memory/mover.h"
-#include "daemon/memory/mover_area.h"
 #include "daemon/memory/proc_maps.h"
-#include "daemon/transport/transport.h"
+#include "movers.h"
 #include "selftests/lib/tap.h"
 
 #define PAGE 4096u
-#define WAIT_NS 20000000000ull /* for what happens at once unless the machine is busy */
-
-static struct xd_spawner *spawner;
-static struct xd_movers *movers;
-static int wake_fd[2];
-static char worker[2]; /* the engine_ctx of two workers */
-
-/* ---- the engine ------------------------------------------------------------------ */
-
-static struct xt_mem_pool *room;
-
-void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
-{
-	io->done = true;
-	io->err = err;
-}
-
-void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool)
-{
-	room = pool;
-}
-
-static bool collect(uint32_t w)
-{
-	uint64_t next;
-
-	return xd_movers_collect(movers, w, xd_now(), &next);
-}
-
-static bool finishes(uint32_t w, struct xt_mem_io *io)
-{
-	uint64_t end = xd_now() + WAIT_NS;
-
-	while (!io->done && xd_now() < end)
-		if (!collect(w))
-			sched_yield();
-	return io->done;
-}
 
 /* ---- accesses -------------------------------------------------------------------- */
-
-static struct xd_mover *new_mover(void)
-{
-	int mem = open("/proc/self/mem", O_RDWR), maps = open("/proc/self/maps", O_RDONLY);
-	struct xd_mover *m = NULL;
-
-	if (xd_mover_new(movers, mem, maps, &m))
-		m = NULL;
-	close(mem);
-	close(maps);
-	return m;
-}
-
-static struct xt_mem_io *io_new(struct xd_mover *m, uint32_t w, uint8_t op, uint32_t len)
-{
-	struct xt_mem_pool *pool;
-	struct xt_mem_io *io = xd_mover_io_new(m, &worker[w], len, &pool);
-
-	if (io)
-		io->op = op;
-	return io;
-}
-
-static void submit(struct xt_mem_io *io, const void *p, bool check)
-{
-	xd_mover_io_submit(io, (uintptr_t)p, check);
-}
 
 /* Returns the error of one access; *old: of an atomic. */
 static int access_once(struct xd_mover *m, struct xt_mem_io *io, const void *p, uint64_t *old)
@@ -465,34 +395,6 @@ static void test_listed_mappings(void)
 	TAP_OK(xd_mover_maps(m, PAGE, 2 * PAGE, &list, &count) == -ESRCH && !list,
 	       "a mover that has ended lists none");
 	xd_mover_put(m);
-}
-
-static const struct xd_spawned_kind kinds[XD_SPAWN_KINDS] = {
-	[XD_SPAWN_MOVER] = { "xroced-mover", xd_mover_main },
-};
-
-static void start(void)
-{
-	struct xd_mover_worker w = { 0 };
-
-	if (xd_spawner_start(kinds, &spawner))
-		exit(1);
-	movers = xd_movers_new(spawner, 2);
-	for (uint32_t i = 0; i < 2; i++) {
-		w.wake_fd = wake_fd[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-		w.engine_ctx = &worker[i];
-		xd_movers_set_worker(movers, i, &w);
-	}
-}
-
-static void stop(void)
-{
-	while (collect(0) || collect(1))
-		;
-	xd_movers_free(movers);
-	xd_spawner_stop(spawner);
-	close(wake_fd[0]);
-	close(wake_fd[1]);
 }
 
 int main(void)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The order in which a message arrives in memory of several tiers. Mapped bytes are stored at once,
- * others when their access ends: the end of the message must come last.
+ * others when their access ends: the end of the message must come last, and accesses to it are
+ * marked.
  */
 #include "slow.h"
 
@@ -9,7 +10,6 @@
 #define EARLIER 100000	  /* offset of the bytes of an earlier message */
 #define SOURCE (SIZE / 2) /* offset of the bytes in region FAST */
 #define GRH (type == XR_QPT_UD ? 40u : 0u)
-#define TYPES 3
 
 /* Region SLOW in three segments, which are mapped and not mapped in turn */
 struct layout {
@@ -88,19 +88,45 @@ static bool too_early(void)
 	return memcmp(got, sent, len) || (GRH && !got[20 - (int)GRH]);
 }
 
-static bool arrives(void)
+/* Returns true if a write belongs to the packet that ends a message, over loopback to the piece. */
+static bool ends_message(const struct xt_mem_io *io, bool loopback)
+{
+	uint64_t last_packet = AT + GRH + (loopback ? 0 : (len - 1) / MTU * MTU);
+
+	return io->at >= last_packet;
+}
+
+/* Counts the writes after number *seen whose mark is wrong. */
+static unsigned wrong_marks(unsigned *seen, bool loopback)
+{
+	unsigned wrong = 0;
+
+	for (; *seen < submissions; ++*seen) {
+		const struct xt_mem_io *io = submitted[*seen];
+
+		if (io->op == XT_MEM_WRITE)
+			wrong += io->last != ends_message(io, loopback);
+	}
+	return wrong;
+}
+
+/* Returns true if the message arrives in order; *marks: number of wrong marks. */
+static bool arrives(bool loopback, unsigned *marks)
 {
 	bool early = false;
+	unsigned seen = 0;
 
 	do {
 		settle();
+		*marks += wrong_marks(&seen, loopback);
 		early |= too_early();
 	} while (finish(0));
 	settle();
 	return !early && !memcmp(slow + AT + GRH, fast + SOURCE, len);
 }
 
-static bool in_order(const struct message *m, const struct layout *l, bool loopback, bool busy)
+static bool in_order(const struct message *m, const struct layout *l, bool loopback, bool busy,
+		     unsigned *marks)
 {
 	bool right;
 
@@ -112,11 +138,16 @@ static bool in_order(const struct message *m, const struct layout *l, bool loopb
 		post(&a, 3, XR_WR_RDMA_WRITE, FAST, SLOW + EARLIER, 64);
 	post_message(m);
 	ring(&a);
-	right = arrives();
+	right = arrives(loopback, marks);
 	h_destroy(&a);
 	h_destroy(&b);
 	h_free(h);
 	return right && !allocated;
+}
+
+static const char *type_name(void)
+{
+	return type == XR_QPT_RC ? "RC" : type == XR_QPT_UC ? "UC" : "UD";
 }
 
 static void test_message(const struct message *m, bool loopback)
@@ -132,22 +163,21 @@ static void test_message(const struct message *m, bool loopback)
 	};
 	static const uint32_t lengths[] = { 700, 3 * MTU - 100 };
 	bool datagrams = type == XR_QPT_UD;
-	unsigned wrong = 0, tried = 0;
+	unsigned wrong = 0, tried = 0, marks = 0;
 	const char *first = "-";
 
 	for (unsigned i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
 		for (unsigned j = 0; j < (datagrams ? 1 : 4); j++, tried++) {
 			len = lengths[j & 1];
-			if (in_order(m, &layouts[i], loopback, j & 2))
+			if (in_order(m, &layouts[i], loopback, j & 2, &marks))
 				continue;
 			first = wrong++ ? first : layouts[i].name;
 		}
 	}
 	TAP_OK(!wrong, "%s, %s, %s: the end comes last in %u cases (%u wrong, first: %s)", m->name,
-	       type == XR_QPT_RC   ? "RC"
-	       : type == XR_QPT_UC ? "UC"
-				   : "UD",
-	       loopback ? "over loopback" : "on the wire", tried, wrong, first);
+	       type_name(), loopback ? "over loopback" : "on the wire", tried, wrong, first);
+	TAP_OK(!marks, "%s, %s, %s: the accesses that end the message are marked (%u wrong)",
+	       m->name, type_name(), loopback ? "over loopback" : "on the wire", marks);
 }
 
 int main(void)
