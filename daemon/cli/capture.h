@@ -28,8 +28,6 @@
 int capture_filter(const struct cli *cli, char **words, int n, struct xr_capture_filter *f);
 /* Returns the name of a verdict, and the text that explains it. */
 const char *capture_verdict(uint32_t reason, const char **text);
-/* Returns the name of the operation of an opcode; NULL: unknown. */
-const char *capture_operation(uint8_t opcode);
 
 /* capture_rings.c */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Filters of `xroce capture`, and the names of verdicts and operations */
+/* Filters of `xroce capture`, and the names of verdicts */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include <xroce/gid.h>
-#include <xroce/opcode.h>
+#include <xroce/opcode_names.h>
 #include <xroce/reason.h>
 #include <xroce/wire.h>
 
@@ -24,12 +24,6 @@ static const struct {
 #undef X
 };
 
-static const char *const operations[XR_OP_COUNT] = {
-#define X(op, flags, classes) [XR_OP_##op] = #op,
-	XR_OPERATIONS(X)
-#undef X
-};
-
 const char *capture_verdict(uint32_t reason, const char **text)
 {
 	if (reason >= XR_REASON_COUNT)
@@ -38,31 +32,13 @@ const char *capture_verdict(uint32_t reason, const char **text)
 	return verdicts[reason].name;
 }
 
-const char *capture_operation(uint8_t opcode)
-{
-	if (opcode == XR_OPCODE_CNP)
-		return "CNP";
-	return operations[opcode & ~XR_CLASS_MASK];
-}
-
-/* Compares without case; '-' is the same as '_'. Returns the length of `name` if `full` has it. */
-static size_t begins(const char *full, const char *name)
-{
-	size_t i;
-
-	for (i = 0; name[i]; i++) {
-		if (toupper((unsigned char)name[i]) != full[i] &&
-		    !(name[i] == '-' && full[i] == '_'))
-			return 0;
-	}
-	return i;
-}
-
+/* Compares without case; '-' is the same as '_'. */
 static bool same(const char *full, const char *name)
 {
-	size_t n = begins(full, name);
-
-	return n && !full[n];
+	for (; *name; name++, full++)
+		if (toupper((unsigned char)*name) != *full && !(*name == '-' && *full == '_'))
+			return false;
+	return !*full;
 }
 
 /* ---- values -------------------------------------------------------------------------- */
@@ -97,33 +73,9 @@ static bool add_peer(struct xr_capture_filter *f, const char *word)
 	return true;
 }
 
-static void add_opcode_number(struct xr_capture_filter *f, uint32_t opcode)
-{
-	f->opcodes[opcode / 64] |= 1ull << opcode % 64;
-}
-
-/* A name stands for all classes and for all operations that begin with it: write, send-last. */
 static bool add_opcode(struct xr_capture_filter *f, const char *word)
 {
-	uint32_t opcode;
-	bool any = false;
-	size_t n;
-
-	if (number(word, 255, &opcode)) {
-		add_opcode_number(f, opcode);
-		return true;
-	}
-	for (opcode = 0; opcode < 256; opcode++) {
-		if (!xr_opcodes[opcode].flags)
-			continue;
-		n = begins(capture_operation((uint8_t)opcode), word);
-		if (!n || (capture_operation((uint8_t)opcode)[n] &&
-			   capture_operation((uint8_t)opcode)[n] != '_'))
-			continue;
-		add_opcode_number(f, opcode);
-		any = true;
-	}
-	return any;
+	return xr_opcodes_add(f->opcodes, word);
 }
 
 /* Verdicts of packets that XDP leaves to the kernel are never captured. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <xroce/opcode.h>
+#include <xroce/opcode_names.h>
 #include <xroce/wire.h>
 
 #include "capture.h"
@@ -97,7 +97,7 @@ static void print_addresses(FILE *f, const uint8_t *p, uint32_t bth)
 
 static void print_bth(FILE *f, const uint8_t *p)
 {
-	const char *operation = capture_operation(p[0]);
+	const char *operation = xr_operation_name(p[0]);
 	struct xr_bth bth;
 
 	memcpy(&bth, p, sizeof(bth));

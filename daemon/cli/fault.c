@@ -17,8 +17,7 @@ static const char *const kinds[] = { "drop", "dup", "reorder", "corrupt", "delay
 /* Options that apply to all faults of a command line */
 struct settings {
 	uint64_t seed;
-	const char *direction; /* "", " rx" or " tx" */
-	bool mads;
+	bool rx, tx, mads;
 };
 
 static bool number(const char *text, uint64_t max, uint64_t *value)
@@ -59,8 +58,9 @@ static int put_kind(FILE *rules, const struct settings *s, char **word, int word
 	fputs(word[0], rules);
 	if (delay)
 		fprintf(rules, " %lluus", (unsigned long long)us);
-	fprintf(rules, " prob %llu.%llu%%%s%s\n", (unsigned long long)n / 10,
-		(unsigned long long)n % 10, s->direction, s->mads ? " mads" : "");
+	fprintf(rules, " prob %llu.%llu%%%s%s%s\n", (unsigned long long)n / 10,
+		(unsigned long long)n % 10, s->rx ? " rx" : "", s->tx ? " tx" : "",
+		s->mads ? " mads" : "");
 	return delay ? 3 : 2;
 }
 
@@ -70,9 +70,9 @@ static int take_setting(struct settings *s, char **word, int words)
 	if (!strcmp(word[0], "seed"))
 		return words > 1 && number(word[1], INT64_MAX, &s->seed) ? 2 : -1;
 	if (!strcmp(word[0], "rx"))
-		s->direction = " rx";
+		s->rx = true;
 	else if (!strcmp(word[0], "tx"))
-		s->direction = " tx";
+		s->tx = true;
 	else if (!strcmp(word[0], "mads"))
 		s->mads = true;
 	else
@@ -93,7 +93,7 @@ static int wrong_word(const struct cli *cli, const char *word, int used)
 /* Two passes: settings can follow the faults for which they are valid. */
 static int put_short(struct cli *cli, FILE *rules, int words, char **word)
 {
-	struct settings s = { .direction = "" };
+	struct settings s = { 0 };
 	int used = 1;
 
 	for (int pass = 0; pass < 2; pass++) {

@@ -47,7 +47,7 @@ struct xd_fault_match {
 	uint32_t queue;	    /* index of the worker, or XD_FAULT_ANY */
 	bool mads;	    /* only MADs of connection management */
 	bool has_opcodes, has_peer;
-	uint64_t opcodes[4]; /* bit by opcode of the BTH */
+	__u64 opcodes[4];    /* bit by opcode of the BTH */
 	struct xr_addr gid;  /* GID: packets with this address of the device */
 	struct xr_addr peer; /* address of the peer, IPv4-mapped if it is one of IPv4 */
 

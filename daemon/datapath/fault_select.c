@@ -2,7 +2,8 @@
 /* Which packets a rule of fault injection selects. */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
+
+#include <xroce/opcode_names.h>
 
 #include "fault_parse.h"
 
@@ -49,76 +50,33 @@ bool xd_fault_set_mads(struct xd_words *w, struct xd_fault_rule *r)
 	return true;
 }
 
+static bool set_direction(struct xd_words *w, struct xd_fault_rule *r, uint32_t direction)
+{
+	if (r->match.direction != (XD_FAULT_RX | XD_FAULT_TX)) {
+		snprintf(w->why, w->size, "'rx' and 'tx' exclude each other");
+		return false;
+	}
+	r->match.direction = direction;
+	return true;
+}
+
 bool xd_fault_set_rx(struct xd_words *w, struct xd_fault_rule *r)
 {
-	(void)w;
-	r->match.direction = XD_FAULT_RX;
-	return true;
+	return set_direction(w, r, XD_FAULT_RX);
 }
 
 bool xd_fault_set_tx(struct xd_words *w, struct xd_fault_rule *r)
 {
-	(void)w;
-	r->match.direction = XD_FAULT_TX;
-	return true;
-}
-
-static const struct operation {
-	const char *name;
-	uint8_t op;
-} operations[] = {
-#define X(name, flags, classes) { #name, XR_OP_##name },
-	XR_OPERATIONS(X)
-#undef X
-};
-
-static const struct operation classes[] = {
-	{ "RC_", XR_CLASS_RC },
-	{ "UC_", XR_CLASS_UC },
-	{ "UD_", XR_CLASS_UD },
-	{ "XRC_", XR_CLASS_XRC },
-};
-
-static void select_opcode(struct xd_fault_rule *r, unsigned opcode)
-{
-	r->match.has_opcodes = true;
-	r->match.opcodes[opcode / 64] |= 1ull << opcode % 64;
-}
-
-/* Selects an operation in the class that its name begins with, else in all classes. */
-static bool select_operation(struct xd_fault_rule *r, const char *name)
-{
-	unsigned class = XD_FAULT_ANY, i;
-	size_t len;
-
-	for (i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
-		len = strlen(classes[i].name);
-		if (strncasecmp(name, classes[i].name, len))
-			continue;
-		class = classes[i].op;
-		name += len;
-		break;
-	}
-	for (i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
-		if (!strcasecmp(operations[i].name, name))
-			break;
-	if (i == sizeof(operations) / sizeof(operations[0]))
-		return false;
-	for (unsigned c = 0; c < 256; c += XR_CLASS_UC)
-		if (class == XD_FAULT_ANY || c == class)
-			select_opcode(r, c | operations[i].op);
-	return true;
+	return set_direction(w, r, XD_FAULT_TX);
 }
 
 bool xd_fault_set_opcode(struct xd_words *w, struct xd_fault_rule *r)
 {
 	const char *name = xd_words_next(w);
-	uint64_t opcode;
 
-	if (xd_words_u64(name, 255, &opcode))
-		select_opcode(r, (unsigned)opcode);
-	else if (!name || !select_operation(r, name))
-		return xd_words_wrong(w, name, "an opcode such as 0x0a, WRITE_ONLY or RC_ACK");
+	if (!name || !xr_opcodes_add(r->match.opcodes, name))
+		return xd_words_wrong(w, name, "an opcode such as 0x0a, WRITE or RC_SEND_LAST");
+	r->match.has_opcodes = true;
 	return true;
 }
 
@@ -153,7 +111,7 @@ static bool has_nak(const struct xd_fault_rule *r, unsigned opcode)
 bool xd_fault_select_requests(struct xd_words *w, struct xd_fault_rule *r)
 {
 	bool any = false, all = !r->match.has_opcodes;
-	uint64_t *bits = r->match.opcodes;
+	__u64 *bits = r->match.opcodes;
 
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		const uint64_t bit = 1ull << opcode % 64;

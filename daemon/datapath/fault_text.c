@@ -48,6 +48,7 @@ static const struct keyword {
 	{ "timer", INJECT, xd_fault_set_timer },
 	{ "status", INJECT, xd_fault_set_status },
 };
+_Static_assert(sizeof(keywords) / sizeof(keywords[0]) <= 32, "a bit for each keyword");
 
 /* The first word of a rule. set, which may be NULL, parses the words that must follow. */
 static const struct {
@@ -85,12 +86,25 @@ static bool parse_kind(struct xd_words *w, const char *name, struct xd_fault_rul
 	return false;
 }
 
+/* Only opcodes may be repeated. i: index of the keyword */
+static bool is_repeated(struct xd_words *w, size_t i)
+{
+	bool repeated = w->given >> i & 1 && keywords[i].set != xd_fault_set_opcode;
+
+	w->given |= 1u << i;
+	if (repeated)
+		snprintf(w->why, w->size, "'%s' may not be repeated", keywords[i].name);
+	return repeated;
+}
+
 static bool parse_keyword(struct xd_words *w, const char *name, struct xd_fault_rule *r)
 {
 	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++) {
 		if (strcmp(keywords[i].name, name) || !(keywords[i].kinds >> r->kind & 1))
 			continue;
 		w->what = name;
+		if (is_repeated(w, i))
+			return false;
 		return keywords[i].set(w, r);
 	}
 	snprintf(w->why, w->size, "this fault has no keyword '%.40s'", name);
@@ -124,6 +138,7 @@ static bool parse_rule(struct xd_words *w, const char *first, struct xd_fault_ru
 		},
 		.when = { .every = 1, .probability = XD_FAULT_CERTAIN },
 	};
+	w->given = 0;
 	if (!parse_kind(w, first, r))
 		return false;
 	while ((word = xd_words_next(w)))

@@ -100,6 +100,8 @@ bool xd_words_probability(struct xd_words *w, uint32_t *p)
 	if (!xd_words_unit(text, units, XD_FAULT_CERTAIN, &value))
 		return xd_words_wrong(w, text,
 				      "a probability from 0 to 1, such as 0.01, 1e-6 or 1%");
+	if (!value && strtod(text, NULL) > 0)
+		return xd_words_wrong(w, text, "0 or a probability of at least 1e-9");
 	*p = (uint32_t)value;
 	return true;
 }

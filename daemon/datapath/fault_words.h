@@ -16,6 +16,7 @@ struct xd_words {
 	char *why;
 	uint32_t size;
 	const char *what; /* keyword whose value is parsed */
+	uint32_t given;	  /* bit by keyword: those that the rule has */
 };
 
 struct xd_unit {

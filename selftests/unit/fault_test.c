@@ -208,12 +208,16 @@ static void test_selection(void)
 
 	p.direction = XD_FAULT_RX;
 	TAP_OK(hits("drop rx", &p) && !hits("drop tx", &p) && hits("drop", &p), "a direction");
-	TAP_OK(hits("drop qp 0x123", &p) && !hits("drop qp 291 qp 292", &p), "a QP");
+	TAP_OK(hits("drop qp 0x123", &p) && !hits("drop qp 292", &p), "a QP");
 	TAP_OK(hits("drop queue 3", &p) && !hits("drop queue 0", &p), "a queue");
 	TAP_OK(hits("drop opcode SEND_ONLY", &p) && hits("drop opcode rc_send_only", &p) &&
 		       hits("drop opcode 4", &p) && hits("drop opcode ACK opcode SEND_ONLY", &p) &&
 		       !hits("drop opcode UD_SEND_ONLY", &p) && !hits("drop opcode ACK", &p),
 	       "opcodes");
+	TAP_OK(hits("drop opcode send", &p) && hits("drop opcode RC-Send-Only", &p) &&
+		       !hits("drop opcode SEND_ONLY_IMM", &p) && !hits("drop opcode WRITE", &p) &&
+		       !hits("drop opcode UC_SEND", &p),
+	       "families of opcodes");
 	TAP_OK(hits(from, &p) && !hits(to, &p) && !hits(other, &p),
 	       "the peer of a received packet");
 	p.direction = XD_FAULT_TX;
@@ -519,12 +523,20 @@ static void test_texts(void)
 		{ "drop prob 1.1", "line 1: 'prob' needs a probability from 0 to 1" },
 		{ "drop prob 101%", "'prob'" },
 		{ "drop prob nan", "not 'nan'" },
+		{ "drop prob 1e-10", "'prob' needs 0 or a probability of at least 1e-9" },
+		{ "drop qp 1 rx qp 2", "'qp' may not be repeated" },
+		{ "drop rx tx", "'rx' and 'tx' exclude each other" },
 		{ "drop prob -1", "not '-1'" },
 		{ "drop prob", "'prob' needs" },
 		{ "drop burst 1%", "'burst' needs" },
 		{ "drop burst 0 1", "above 0" },
 		{ "drop qp 0x1000000", "'qp' needs a number from 0 to 16777215" },
 		{ "drop opcode FOO", "'opcode' needs an opcode" },
+		{ "drop opcode SEND_ON", "not 'SEND_ON'" },
+		{ "drop opcode RC_", "not 'RC_'" },
+		{ "drop opcode RC", "not 'RC'" },
+		{ "drop opcode UD_WRITE", "not 'UD_WRITE'" },
+		{ "drop opcode 256", "not '256'" },
 		{ "drop peer 10.0.0", "'peer' needs an IPv4 or IPv6 address" },
 		{ "drop every 0", "from 1" },
 		{ "drop period 1s", "'period' and 'length' need each other" },
