@@ -151,9 +151,12 @@ static const char *status_name(uint32_t status)
 		[IBV_WC_REM_INV_REQ_ERR] = "REM_INV_REQ_ERR",
 		[IBV_WC_REM_ACCESS_ERR] = "REM_ACCESS_ERR",
 		[IBV_WC_REM_OP_ERR] = "REM_OP_ERR",
+		[IBV_WC_REM_ABORT_ERR] = "REM_ABORT_ERR",
 		[IBV_WC_RETRY_EXC_ERR] = "RETRY_EXC_ERR",
 		[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR_RETRY_EXC_ERR",
 		[IBV_WC_REM_INV_RD_REQ_ERR] = "REM_INV_RD_REQ_ERR",
+		[IBV_WC_FATAL_ERR] = "FATAL_ERR",
+		[IBV_WC_RESP_TIMEOUT_ERR] = "RESP_TIMEOUT_ERR",
 		[IBV_WC_GENERAL_ERR] = "GENERAL_ERR",
 	};
 
@@ -185,7 +188,7 @@ const char *xd_qp_failure_reason(const struct xt_failure *f)
 		[XT_CAUSE_INJECTED] = "an injected fault",
 	};
 
-	return NAME_OF(reasons, f->cause);
+	return NAME_OF(reasons, f->verr == XR_VERR_INJECTED ? XT_CAUSE_INJECTED : f->cause);
 }
 
 const char *xd_qp_failure_status(const struct xt_failure *f)

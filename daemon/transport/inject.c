@@ -18,15 +18,19 @@ static bool may_fail(const struct xt_qp *qp)
 	       xt_diff(r->loaded, r->completed) > 0;
 }
 
-static void inject_error(struct xt_qp *qp, uint32_t status)
+static void fail(struct xt_qp *qp)
 {
-	if (status && may_fail(qp)) {
-		xt_sq_fail(qp, (struct xt_wc_error){ status, XR_VERR_INJECTED });
-		return;
-	}
-	xt_qp_note(qp, XT_CAUSE_INJECTED, 0, 0);
+	xt_qp_note(qp, XT_CAUSE_INJECTED, 0, XR_VERR_INJECTED);
 	xt_event(qp, IBV_EVENT_QP_FATAL);
 	xt_qp_error(qp, true);
+}
+
+static void inject_error(struct xt_qp *qp, uint32_t status)
+{
+	if (status && may_fail(qp))
+		xt_sq_fail(qp, (struct xt_wc_error){ status, XR_VERR_INJECTED });
+	else
+		fail(qp);
 }
 
 static void inject_event(struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
@@ -65,7 +69,7 @@ void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received)
 	case XT_INJECT_CQ:
 		if (cq) {
 			xt_cq_inject(qp->flow, cq, qp->info.qpn, true);
-			xt_qp_completion_lost(qp);
+			fail(qp);
 		}
 		break;
 	case XT_INJECT_EVENT:

@@ -136,6 +136,16 @@ static void lose(struct xt_qp *qp)
 	nak_gap(qp);
 }
 
+/* Refuses a request as a test says, and names that as the reason of the QP's failure. */
+static enum xt_outcome refuse_injected(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
+{
+	enum xt_outcome outcome = xt_resp_refuse_request(qp, res, nak);
+
+	if (outcome == XT_REFUSED)
+		qp->failure.verr = XR_VERR_INJECTED;
+	return outcome;
+}
+
 /* Executes a request, or finds the error in it that is injected. */
 static enum xt_outcome execute(struct xt_qp *qp, const struct xt_rx *rx,
 			       const struct xt_request *rq, struct xt_result *res)
@@ -145,7 +155,7 @@ static enum xt_outcome execute(struct xt_qp *qp, const struct xt_rx *rx,
 	if (__builtin_expect(inject->kind == XT_INJECT_RNR, false))
 		return XT_RNR;
 	if (__builtin_expect(inject->kind == XT_INJECT_NAK, false))
-		return xt_resp_refuse_request(qp, res, inject->value);
+		return refuse_injected(qp, res, inject->value);
 	return xt_resp_request(qp, rq, res);
 }
 

@@ -63,6 +63,7 @@ static void test_naks(void)
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct h_qp q;
 		struct harness *h = begin(&q);
+		struct xt_qp_stats stats;
 		bool nak;
 
 		memset(memory, 0, 64);
@@ -72,6 +73,11 @@ static void test_naks(void)
 			       h->events[rows[i].event] == 1,
 		       "%s: the request is refused, the QP moves to ERR with its event",
 		       rows[i].name);
+		xt_qp_stats(q.qp, &stats);
+		TAP_OK(stats.failure.verr == XR_VERR_INJECTED &&
+			       stats.failure.cause == XT_CAUSE_REFUSED &&
+			       stats.failure.status == rows[i].nak,
+		       "%s: the fault is the reason of the failure", rows[i].name);
 		TAP_OK(counted_once(&q, rows[i].engine, rows[i].own), "%s: counted as sent",
 		       rows[i].name);
 		end(&q);
@@ -192,6 +198,7 @@ static void test_qp(void)
 
 static void test_cq(void)
 {
+	struct xt_qp_stats stats;
 	struct h_qp q;
 	struct harness *h = begin(&q);
 
@@ -199,6 +206,9 @@ static void test_cq(void)
 	TAP_OK(h->cq.overrun && h->cq_errors == 1 && h->events[IBV_EVENT_CQ_ERR] == 1 &&
 		       state(&q) == XR_QPS_ERR,
 	       "a CQ fails with its event, and the QP with it");
+	xt_qp_stats(q.qp, &stats);
+	TAP_OK(stats.failure.cause == XT_CAUSE_INJECTED && h->events[IBV_EVENT_QP_FATAL] == 1,
+	       "the fault is the reason of the QP's failure");
 	end(&q);
 }
 
