@@ -1,23 +1,18 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Rules of fault injection: which packets they hit, and whose.
+# Rules of fault injection: which packets they hit, whose, and what happens to these.
 
 load helpers
+load faults
 
 setup() {
-	ctl a fault xra off
-	ctl b fault xrb off
+	no_faults
 	FILE=$BATS_TEST_TMPDIR/rules
 }
 
 teardown() {
-	ctl a fault xra off
-	ctl b fault xrb off
-}
-
-# rule HOST NUMBER MEMBER: a member of a rule in force
-rule() {
-	ctl "$1" fault -j "xr$1" | jq ".rules[$2].$3"
+	report_failure
+	no_faults
 }
 
 @test "a rule hits as many packets of an opcode as it says" {
@@ -35,6 +30,62 @@ rule() {
 	run ! both -t $((20 * SLOW)) ib_read_bw -x @4 -F -n 5 -u 8 --retry_count=1
 	(($(rule b 0 hits) > 0))
 	equal "packets of nobody" "$(rule b 1 packets)" 0
+}
+
+# hit TEXT EXPECTED: what a program sends to the other host in one message of 64 bytes, and gets, is selected so often
+hit() {
+	local n
+
+	ctl b fault xrb rules "delay 1us $1"
+	both -t 60 ibv_rc_pingpong -g "${3:-@4}" -s 64 -n 20
+	n=$(rule b 0 hits)
+	equal "hits of '$1'" "$n" "$2"
+}
+
+@test "rules select directions, opcodes, peers, queues and users" {
+	hit 'tx opcode SEND_ONLY' 20
+	hit 'rx opcode 4' 20
+	hit 'opcode send opcode rc-ack' 80
+	hit 'opcode UC_SEND opcode WRITE' 0
+	hit "opcode SEND peer $A4" 40
+	hit "opcode SEND peer $B4" 0
+	hit "opcode SEND peer $A4" 0 @6
+	hit "opcode SEND peer $A6" 40 @6
+	hit 'opcode SEND queue 0' 40
+	hit 'opcode SEND queue 1' 0
+	hit 'opcode SEND uid 0' 40
+	hit 'opcode SEND uid 65533' 0
+	hit 'opcode SEND mads' 0
+}
+
+# endless PORT: starts a WRITE test from host b to host a; sets QPN and CLIENT
+endless() {
+	spawn a "$BATS_TEST_TMPDIR/server.$1" timeout $((60 * SLOW)) ib_write_bw -F -D 90 -p "$1" -x "$(gid_index a "$A4")"
+	wait_for 10 listens a "$1"
+	spawn b "$BATS_TEST_TMPDIR/client.$1" ib_write_bw -F -D 90 -p "$1" -x "$(gid_index b "$B4")" "$A4"
+	CLIENT=$!
+	moves() { (($(ctl b qp -dj xrb pid "${1:-$CLIENT}" | jq '.[0].tx_messages') > ${2:-100})); }
+	wait_for 20 moves
+	QPN=$(ctl b qp -j xrb pid "$CLIENT" | jq '.[0].qpn')
+}
+
+@test "rules select one QP and one process beside others of the same program" {
+	local clients=() qpns=() number
+
+	for number in 18714 18715 18716; do
+		endless "$number"
+		clients+=("$CLIENT")
+		qpns+=("$QPN")
+	done
+	ctl b fault xrb rules "$(printf 'qp-error qp 0x%x' "${qpns[0]}")"
+	wait_for 20 not alive "${clients[0]}"
+	ctl b fault xrb rules "qp-error pid ${clients[1]}"
+	wait_for 20 not alive "${clients[1]}"
+	moves "${clients[2]}"
+	ctl b fault xrb rules "qp-error qp ${qpns[2]}"
+	wait_for 20 not alive "${clients[2]}"
+	grep -h "Failed status\|rror" "$BATS_TEST_TMPDIR"/client.*
+	wait
 }
 
 @test "the same seed gives the same number of hits to the same packets" {
@@ -55,6 +106,109 @@ rule() {
 	both -t 60 ib_write_bw -x @4 -F -s 65536 -n $((200 / SLOW)) --report_gbits
 	grep -A 1 '#bytes' "$OUT/client"
 	awk '/#bytes/ { getline; exit !($4 > 0 && $4 <= 0.2) }' "$OUT/client"
+}
+
+@test "delays and their jitter lengthen the round trip" {
+	ctl b fault xrb rules 'delay 4ms jitter 2ms tx opcode WRITE_ONLY'
+	both -t 60 ib_write_lat -x @4 -F -n 50
+	# half of the round trip, of which one direction is delayed
+	grep -A 1 '#bytes' "$OUT/client"
+	awk '/#bytes/ { getline; exit !($3 >= 2000 && $6 >= 2000) }' "$OUT/client"
+}
+
+@test "duplicates and late packets reach the other host, which takes each once" {
+	counter_grows a rx_duplicates 3 eval "
+		ctl b fault xrb rules 'dup late 2ms jitter 1ms tx opcode WRITE_ONLY times 3'
+		both -t 60 ib_write_bw -x @4 -F -s 64 -n 100"
+	equal "hits" "$(rule b 0 hits)" 3
+	counter_grows a rx_out_of_sequence 10 eval "
+		ctl b fault xrb rules 'reorder prob 5% tx opcode WRITE_MIDDLE'
+		both -t 60 ib_write_bw -x @4 -F -s 65536 -n 200"
+}
+
+# damage NAME MIN FIELD: host a counts that packets with a changed field are wrong in this way
+damage() {
+	counter_grows a "$1" "$2" eval "
+		ctl b fault xrb rules 'corrupt $3 tx opcode WRITE_MIDDLE every 30 times 3'
+		both -t 60 ib_write_bw -x @4 -F -s 65536 -n 50"
+	equal "hits of 'corrupt $3'" "$(rule b 0 hits)" 3
+}
+
+@test "corrupted packets are refused for what is wrong in them" {
+	damage rx_icrc_errors 1 'bits 1'
+	damage rx_icrc_errors 1 'field psn 5'
+	damage rx_icrc_errors 1 'field byte 100 7'
+	damage NO_QP 1 'field qpn 0x3'
+	damage NO_QP 1 'field qpn 0x3 icrc right'
+	damage rx_malformed 1 'field pkey 0x1234 icrc right'
+	# the payload changes, and nobody notices
+	counter_unchanged a rx_icrc_errors damage rx_packets 500 'field byte 100 7 icrc right'
+	# an ACK becomes a NAK: invalid request
+	ctl b fault xrb rules 'corrupt field syndrome 0x61 icrc right rx opcode ACK after 4 times 1'
+	fails both -t $((30 * SLOW)) ib_write_bw -x @4 -F -s 65536 -n 100
+	grep "Failed status 9:" "$OUT/client"
+}
+
+@test "losses are as rare as the rule says" {
+	local packets hits
+
+	ctl b fault xrb rules 'drop tx opcode WRITE_MIDDLE prob 1e-4'
+	both -t 60 ib_write_bw -x @4 -F -s 1048576 -n $((500 / SLOW)) -m 1024
+	packets=$(rule b 0 packets) hits=$(rule b 0 hits)
+	echo "$hits of $packets packets lost"
+	((packets >= 500000 / SLOW && hits * 10000 > packets / 3 && hits * 10000 < packets * 3))
+}
+
+# A host that is not asked to answer gets datagrams; the capture has those that are not lost.
+@test "losses come in bursts" {
+	requires tshark
+	local file=$BATS_TEST_TMPDIR/sent.pcapng n=$((2000 / SLOW)) capture
+
+	ctl b fault xrb rules 'seed 4; drop tx opcode UD_SEND burst 2% 30%'
+	"$XROCE" -r "$RUN/b" capture xrb -w "$file" tx opcode ud-send </dev/null 3>&- &
+	capture=$!
+	captures() { [[ -s $file ]]; }
+	wait_for 10 captures
+	DEVICE=xrb run_on b "$BIN/rdma_datagram" send "$(gid_index b "$B4")" "$A4" 5 1 text "$n"
+	equal "packets" "$(rule b 0 packets)" "$n"
+	sleep 0.5
+	kill -INT "$capture"
+	wait "$capture"
+	tshark -r "$file" -T fields -e infiniband.bth.psn | awk -v hits="$(rule b 0 hits)" '
+		NR > 1 && $1 > last + 1 { lost += $1 - last - 1; bursts++ }
+		{ last = $1 }
+		END { print lost, "lost in", bursts, "bursts,", hits, "hits"
+			exit !(bursts > 2 && lost > 2 * bursts && lost <= hits && lost > hits - 10) }'
+}
+
+@test "losses stop and begin again with the period" {
+	ctl b fault xrb rules 'drop tx opcode WRITE_ONLY period 1s length 100ms'
+	counter_grows b timeouts 1 both -t 60 ib_write_bw -x @4 -F -s 4096 -D 3 -u 12
+	(($(rule b 0 hits) > 0 && $(rule b 0 hits) * 10 < $(rule b 0 packets)))
+}
+
+@test "rules of an ordinary user hit his program only" {
+	local user=(setpriv --reuid 65534 --regid "$(stat -c %g "$RUN/b/xrb.sock")" --clear-groups) before
+
+	FILE=$RUN/rules
+	echo 'drop tx opcode WRITE_FIRST every 5' >"$FILE"
+	before=$(ctl b status -j xrb | jq '[.workers[].faults] | add')
+	faults_of() { echo $(($(ctl b status -j xrb | jq '[.workers[].faults] | add') - before)); }
+	expand_gids a ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT"
+	local server=("${ARGS[@]}")
+	expand_gids b env XROCE_FAULT="$FILE" "${user[@]}" ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT" "$A4"
+	pair -t 60 "${server[@]}" -- "${ARGS[@]}"
+	(($(faults_of) >= 10))
+	before=$(ctl b status -j xrb | jq '[.workers[].faults] | add')
+	both -t 60 ib_write_bw -x @4 -F -s 65536 -n 50
+	equal "faults of others" "$(faults_of)" 0
+	run -1 "${user[@]}" "$XROCE" -r "$RUN/b" fault xrb rules 'drop'
+	echo "$output"
+	[[ $output == *"fault is for root and the user of the daemon only"* ]]
+	echo 'corrupt icrc right' >"$FILE"
+	run -1 run_on b env XROCE_FAULT="$FILE" "${user[@]}" ibv_devinfo -d xrb
+	echo "$output"
+	[[ $output == *"'icrc right' is for received packets (rx)"* ]]
 }
 
 @test "XROCE_FAULT gives a program faults of its own" {
@@ -87,54 +241,6 @@ rule() {
 	equal "rules that are left" "$(ctl b fault -j xrb | jq -c '[.rules[].rule]')" '["dup"]'
 }
 
-@test "NAKs of each kind fail the request at one end and the QP at the other" {
-	local kind status=([9]=request [10]=access [11]=operation [15]=rd) n
-
-	for n in "${!status[@]}"; do
-		kind=${status[n]}
-		ctl a fault xra rules "nak $kind opcode WRITE_LAST after 3 times 1"
-		fails both -t $((30 * SLOW)) ib_write_bw -x @4 -F -s 65536 -n 100
-		equal "hits of nak $kind" "$(rule a 0 hits)" 1
-		grep "Failed status $n:" "$OUT/client"
-	done
-}
-
-@test "a NAK for a PSN sequence error and RNR NAKs cost time only" {
-	ctl a fault xra rules 'nak sequence opcode WRITE_MIDDLE every 100; rnr timer 1 every 10'
-	counter_grows a seq_naks_sent 3 both -t 60 ib_write_bw -x @4 -F -s 65536 -n 100
-	(($(rule a 0 hits) >= 3))
-	counter_grows a rnr_naks_sent 5 both -t 60 ibv_rc_pingpong -g @4 -n 100
-	(($(rule a 1 hits) >= 5))
-}
-
-@test "a QP and a CQ fail as the rule says" {
-	ctl b fault xrb rules 'qp-error status FATAL_ERR tx opcode SEND_ONLY after 20 times 1'
-	fails both -t $((30 * SLOW)) ibv_rc_pingpong -g @4 -s 64 -n 1000
-	equal "hits" "$(rule b 0 hits)" 1
-	ctl b fault xrb rules 'cq-error rx opcode SEND_ONLY after 20 times 1'
-	fails both -t $((30 * SLOW)) ibv_rc_pingpong -g @4 -s 64 -n 1000
-	equal "hits" "$(rule b 0 hits)" 1
-}
-
-@test "an event of a QP reaches its program, which goes on" {
-	ctl b fault xrb rules 'event PATH_MIG tx opcode SEND_ONLY after 20 times 1'
-	both -t 60 ibv_rc_pingpong -g @4 -s 64 -n 100
-	equal "hits" "$(rule b 0 hits)" 1
-}
-
-@test "verbs fail and take long as the rule says" {
-	ctl b fault xrb rules 'fail reg_mr ENOMEM after 1 times 1; slow create_cq 300ms'
-	run -1 run_on b ibv_rc_pingpong -d xrb -g 1 "$A4"
-	echo "$output"
-	[[ $output == *"Couldn't register MR"* ]]
-	(($(rule b 0 hits) > 0))
-	equal "slow ones" "$(rule b 1 hits)" 0
-	ctl b fault xrb rules 'slow create_cq 300ms; slow modify_qp 10ms jitter 5ms'
-	both -t 60 ibv_rc_pingpong -g @4 -n 10
-	equal "slow ones" "$(rule b 0 hits)" 1
-	equal "states" "$(rule b 1 hits)" 3
-}
-
 @test "a program meets the same faults when it runs again" {
 	local run
 
@@ -151,18 +257,6 @@ rule() {
 	cat "$BATS_TEST_TMPDIR"/hits?
 	cmp "$BATS_TEST_TMPDIR"/hits1 "$BATS_TEST_TMPDIR"/hits2
 	(($(rule b 0 hits) > 0 && $(rule b 1 hits) > 0))
-}
-
-@test "the port is down for a time, again and again" {
-	ctl b fault xrb rules 'port-down period 2s length 300ms after 1 times 3 command ib_write_bw'
-	both -t 60 ib_write_bw -x @4 -F -s 65536 -D 3
-	(($(rule b 0 hits) > 0))
-	ctl b fault xrb rules 'port-down'
-	run_on b ibv_devinfo -d xrb >"$BATS_TEST_TMPDIR/info"
-	grep PORT_DOWN "$BATS_TEST_TMPDIR/info"
-	ctl b fault xrb off
-	run_on b ibv_devinfo -d xrb >"$BATS_TEST_TMPDIR/info"
-	grep PORT_ACTIVE "$BATS_TEST_TMPDIR/info"
 }
 
 @test "traffic within one device meets faults while there are rules, and only then" {

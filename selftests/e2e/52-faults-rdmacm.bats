@@ -3,6 +3,7 @@
 # Fault injection and rdma_cm: ports, GIDs, MADs and multicast groups.
 
 load helpers
+load faults
 load rdmacm
 
 setup_file() {
@@ -14,13 +15,7 @@ setup_file() {
 teardown() {
 	report_failure
 	jobs -p | xargs -r kill 2>/dev/null || true
-	ctl a fault xra off
-	ctl b fault xrb off
-}
-
-# rule HOST NUMBER MEMBER: a member of a rule in force
-rule() {
-	ctl "$1" fault -j "xr$1" | jq ".rules[$2].$3"
+	no_faults
 }
 
 # cm_events HOST ARG...: starts rdma_cm_events, with its output in $EVENTS; sets PROGRAM
@@ -107,7 +102,7 @@ injected() {
 	ctl "$1" status -j "xr$1" | jq '[.workers[].faults] | add'
 }
 
-# connection RULES_OF_LISTENER RULES_OF_CLIENT [CLIENT_HOST]: a listens, b connects and disconnects,
+# connection RULES_OF_LISTENER RULES_OF_CLIENT [CLIENT_HOST [OPTION]]: a listens, b connects and disconnects,
 # both with these rules of their own; sets FAULTS to those that both daemons have injected meanwhile
 connection() {
 	local rules=$BATS_TEST_TMPDIR/rules h=${3:-b} server a b
@@ -115,12 +110,12 @@ connection() {
 	echo "$1" >"$rules.a"
 	echo "$2" >"$rules.b"
 	a=$(injected a) b=$(injected b)
-	XROCE_FAULT=$rules.a cm_events a listen "$A4" "$PORT"
+	XROCE_FAULT=$rules.a cm_events a "${@:4}" listen "$A4" "$PORT"
 	server=$PROGRAM
 	listening() { [[ $(ctl a cm -j xra) == *'"listen"'* ]]; }
 	wait_for 20 listening
 	spawn "$h" "$BATS_TEST_TMPDIR/client" env XROCE_FAULT="$rules.b" \
-		timeout $((60 * SLOW)) "$BIN/rdma_cm_events" connect "$A4" "$PORT"
+		timeout $((60 * SLOW)) "$BIN/rdma_cm_events" "${@:4}" connect "$A4" "$PORT"
 	if ! ends 60 $! || ! ends 60 "$server"; then
 		cat "$EVENTS" "$BATS_TEST_TMPDIR/client"
 		return 1
@@ -128,11 +123,6 @@ connection() {
 	grep -qx "RDMA_CM_EVENT_ESTABLISHED 0" "$EVENTS"
 	grep -qx "RDMA_CM_EVENT_ESTABLISHED 0" "$BATS_TEST_TMPDIR/client"
 	FAULTS="$(($(injected a) - a)) $(($(injected b) - b))"
-}
-
-# cm_counter HOST NAME
-cm_counter() {
-	ctl "$1" counters -j "xr$1" | jq ".cm[] | select(.name == \"$2\").value"
 }
 
 @test "rules of a program select the MADs of its ids only" {
@@ -154,6 +144,43 @@ cm_counter() {
 	first=$FAULTS
 	connection '' 'seed 3; delay 1us mads prob 40%'
 	equal "faults of the second run" "$FAULTS" "$first"
+}
+
+@test "ids that move to another event channel take the rules of their program with them" {
+	# REQ at the listener that has moved, REP; RTU, DREQ, DREP of the connection that has moved
+	connection 'delay 1us mads' 'delay 1us rx mads' b -m
+	equal "faults of listener and client" "$FAULTS" "5 2"
+	# a channel that has no rules of its own: those of operators
+	ctl a fault xra rules 'delay 1us mads command rdma_cm_events'
+	connection '' '' b -m
+	equal "packets" "$(rule a 0 packets)" 5
+}
+
+# datagrams RULES_OF_LISTENER RULES_OF_CLIENT: a client gets the QPs of two listening ids by SIDR; sets FAULTS as connection
+datagrams() {
+	local rules=$BATS_TEST_TMPDIR/rules a b
+
+	echo "$1" >"$rules.a"
+	echo "$2" >"$rules.b"
+	a=$(injected a) b=$(injected b)
+	pair -t 40 env XROCE_FAULT="$rules.a" udaddy -b "$A4" -c 2 -C 2 -- \
+		env XROCE_FAULT="$rules.b" udaddy -s "$A4" -c 2 -C 2
+	FAULTS="$(($(injected a) - a)) $(($(injected b) - b))"
+}
+
+@test "rules of a program select the MADs with which it exchanges QPs of datagrams" {
+	requires udaddy
+	local retried
+
+	# two SIDR_REQ, two SIDR_REP
+	datagrams 'delay 1us mads' 'delay 1us rx mads'
+	equal "faults of listener and client" "$FAULTS" "4 2"
+	datagrams 'delay 1us rx mads' 'delay 1us tx mads'
+	equal "faults of listener and client" "$FAULTS" "2 2"
+	retried=$(cm_counter b SIDR_REQ_retried)
+	datagrams 'drop tx mads times 1' ''
+	equal "faults of listener and client" "$FAULTS" "1 0"
+	equal "SIDR_REQs sent again" $(($(cm_counter b SIDR_REQ_retried) - retried)) 1
 }
 
 @test "rules of operators select MADs by program, and fail no QP 1" {

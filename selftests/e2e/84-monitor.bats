@@ -146,6 +146,21 @@ sum() {
 	monitor_end >/dev/null
 }
 
+@test "rules of every kind have events for their hits" {
+	local rule
+
+	monitor_on a -j event fault
+	ctl a fault xra rules 'delay 1us tx opcode SEND_ONLY times 2; event COMM_EST tx opcode SEND_ONLY times 3
+		slow create_qp 1ms; event LID_CHANGE period 50ms times 4; port-down length 1ms command nobody'
+	both ibv_rc_pingpong -g @4 -s 64 -n 20
+	for rule in delay:2 event.COMM_EST:3 slow:1 event.LID_CHANGE:4 port-down:1; do
+		hits_of() { (($(sum "(.rule | test(\"^${rule%:*}\")) and .hits <= ${rule#*:}") == ${rule#*:})); }
+		wait_for 10 hits_of || { cat "$EVENTS"; return 1; }
+	done
+	ctl a fault xra off
+	monitor_end >/dev/null
+}
+
 # queue_error RULE EVENT OBJECT: the program of rdma_watch gets an error, and so do the monitor and the last error
 queue_error() {
 	local kind=${3,,}

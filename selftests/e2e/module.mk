@@ -41,7 +41,7 @@ $(eval $(call verbs_program,rdma_keys,$(ENDPOINT),-ldl -lpthread))
 $(eval $(call verbs_program,rdma_direct,$(ENDPOINT),-ldl))
 
 # Watches a device while its network interface and its addresses change.
-$(eval $(call verbs_program,rdma_watch))
+$(eval $(call verbs_program,rdma_watch,,-ldl))
 
 # Flushes remote memory.
 $(eval $(call verbs_program,rdma_flush))

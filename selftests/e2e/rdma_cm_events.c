@@ -2,8 +2,12 @@
 /*
  * Prints the events of rdma_cm:
  *
- *   listen ADDRESS PORT          accepts one connection, and disconnects when the peer has
- *   connect ADDRESS PORT [MS]    connects and disconnects; MS: to resolve the address
+ *   rdma_cm_events [-m] listen ADDRESS PORT
+ *       accepts one connection, and disconnects when the peer has
+ *   rdma_cm_events [-m] connect ADDRESS PORT [MS]
+ *       connects and disconnects; MS: to resolve the address
+ *   -m  moves its ids to another event channel: the listener at once, the id of the connection
+ *       while it is being established
  *
  * Ends after TIMEWAIT_EXIT of the connection, or after DEVICE_REMOVAL.
  */
@@ -34,6 +38,16 @@ static void make_qp(struct rdma_cm_id *id)
 	};
 
 	MUST(!rdma_create_qp(id, NULL, &attr), "rdma_create_qp");
+}
+
+/* Moves ids to a new event channel, and destroys the one that they had. b: may be NULL */
+static struct rdma_event_channel *move(struct rdma_cm_id *a, struct rdma_cm_id *b)
+{
+	struct rdma_event_channel *old = a->channel, *ch = rdma_create_event_channel();
+
+	MUST(ch && !rdma_migrate_id(a, ch) && (!b || !rdma_migrate_id(b, ch)), "rdma_migrate_id");
+	rdma_destroy_event_channel(old);
+	return ch;
 }
 
 /* Takes the next step of a connection. Returns false if there is none. */
@@ -73,15 +87,39 @@ static bool advance(const struct rdma_cm_event *ev)
 	}
 }
 
-int main(int argc, char **argv)
+/* Prints events until the connection has ended. listener: NULL if the program connects */
+static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener, bool moves)
 {
-	bool connects = argc >= 4 && !strcmp(argv[1], "connect"), more = true;
-	int resolve_ms = connects && argc == 5 ? atoi(argv[4]) : RESOLVE_MS;
-	struct rdma_event_channel *ch;
-	struct sockaddr_storage at;
+	enum rdma_cm_event_type type;
 	struct rdma_cm_event *ev;
 	struct rdma_cm_id *id;
+	bool more = true;
 
+	while (more) {
+		MUST(!rdma_get_cm_event(ch, &ev), "rdma_get_cm_event");
+		printf("%s %d\n", rdma_event_str(ev->event), ev->status);
+		more = advance(ev);
+		type = ev->event;
+		id = ev->id;
+		rdma_ack_cm_event(ev);
+		if (moves &&
+		    (type == RDMA_CM_EVENT_CONNECT_REQUEST || type == RDMA_CM_EVENT_ROUTE_RESOLVED))
+			ch = move(id, listener);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool moves = argc > 1 && !strcmp(argv[1], "-m"), connects;
+	struct rdma_event_channel *ch;
+	struct sockaddr_storage at;
+	struct rdma_cm_id *id;
+	int resolve_ms;
+
+	argc -= moves;
+	argv += moves;
+	connects = argc >= 4 && !strcmp(argv[1], "connect");
+	resolve_ms = connects && argc == 5 ? atoi(argv[4]) : RESOLVE_MS;
 	if (argc < 4 || argc > 4 + connects || (!connects && strcmp(argv[1], "listen"))) {
 		fprintf(stderr, "usage: see the head of rdma_cm_events.c\n");
 		return 2;
@@ -95,11 +133,8 @@ int main(int argc, char **argv)
 		MUST(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, resolve_ms), "resolve");
 	else
 		MUST(!rdma_bind_addr(id, (struct sockaddr *)&at) && !rdma_listen(id, 1), "listen");
-	while (more) {
-		MUST(!rdma_get_cm_event(ch, &ev), "rdma_get_cm_event");
-		printf("%s %d\n", rdma_event_str(ev->event), ev->status);
-		more = advance(ev);
-		rdma_ack_cm_event(ev);
-	}
+	if (moves && !connects)
+		ch = move(id, NULL);
+	run(ch, connects ? NULL : id, moves);
 	return 0;
 }

@@ -6,13 +6,17 @@
  *   rdma_watch death SECONDS     posts work to a QP connected to itself, then expects:
  *                                IBV_EVENT_DEVICE_FATAL, all work flushed, every verb returning
  *                                without hanging, and finally a new device, which it opens
- *   rdma_watch queues SECONDS    sends messages to itself through an SRQ, until its QP fails, and
- *                                prints the events of the QP, the CQ and the SRQ for that long
+ *   rdma_watch queues SECONDS [RULES]
+ *                                sends messages to itself through an SRQ, until its QP fails, and
+ *                                prints the events of the QP, the CQ and the SRQ for that long,
+ *                                and the first failed completion. RULES: faults of its own
  *
  * Exit status 0 if all this was observed within SECONDS.
  */
 #include "verbs_util.h"
 
+#include <dlfcn.h>
+#include <infiniband/xrocedv.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -120,12 +124,16 @@ static int set_up(struct watch *w, bool with_srq)
 	w->pd = ibv_alloc_pd(w->ctx);
 	w->channel = ibv_create_comp_channel(w->ctx);
 	w->cq = ibv_create_cq(w->ctx, 64, NULL, w->channel, 0);
-	w->mr = ibv_reg_mr(w->pd, w->buf, sizeof(w->buf), IBV_ACCESS_LOCAL_WRITE);
+	w->mr = w->pd ? ibv_reg_mr(w->pd, w->buf, sizeof(w->buf), IBV_ACCESS_LOCAL_WRITE) : NULL;
 	init.send_cq = init.recv_cq = w->cq;
-	if (with_srq && w->pd)
+	if (!w->pd || !w->mr || !w->cq)
+		return fail("set up");
+	if (with_srq)
 		init.srq = w->srq = ibv_create_srq(w->pd, &srq);
-	w->qp = w->cq ? ibv_create_qp(w->pd, &init) : NULL;
-	if (!w->pd || !w->mr || !w->qp || connect_to_itself(w) || ibv_req_notify_cq(w->cq, 0))
+	if (with_srq && !w->srq)
+		return fail("SRQ");
+	w->qp = ibv_create_qp(w->pd, &init);
+	if (!w->qp || connect_to_itself(w) || ibv_req_notify_cq(w->cq, 0))
 		return fail("set up");
 	for (int i = 0; i < RECVS; i++)
 		if (post_recv(w))
@@ -217,6 +225,12 @@ static int watch_death(void)
 
 /* ---- queues ------------------------------------------------------------------------- */
 
+static void print_failed(const struct ibv_wc *wc)
+{
+	printf("failed: %s, vendor error %u\n", ibv_wc_status_str(wc->status), wc->vendor_err);
+	fflush(stdout);
+}
+
 /* Sends a message and receives it. Returns false if that did not succeed. */
 static bool message(struct watch *w)
 {
@@ -234,6 +248,8 @@ static bool message(struct watch *w)
 		return false;
 	while (done < 2 && now() < give_up) {
 		n = ibv_poll_cq(w->cq, 1, &wc);
+		if (n > 0 && wc.status)
+			print_failed(&wc);
 		if (n < 0 || (n && wc.status))
 			return false;
 		done += n;
@@ -252,7 +268,9 @@ static bool print_event(struct watch *w, int ms)
 		return false;
 	if (ev.event_type == IBV_EVENT_CQ_ERR && ev.element.cq == w->cq)
 		of = "the CQ";
-	else if (ev.event_type == IBV_EVENT_SRQ_ERR && ev.element.srq == w->srq)
+	else if ((ev.event_type == IBV_EVENT_SRQ_ERR ||
+		  ev.event_type == IBV_EVENT_SRQ_LIMIT_REACHED) &&
+		 ev.element.srq == w->srq)
 		of = "the SRQ";
 	else if (ev.element.qp == w->qp)
 		of = "the QP";
@@ -262,11 +280,19 @@ static bool print_event(struct watch *w, int ms)
 	return true;
 }
 
-static int watch_queues(void)
+static int inject(struct ibv_context *ctx, const char *rules)
+{
+	__typeof__(xrocedv_set_faults) *set_faults = dlsym(RTLD_DEFAULT, "xrocedv_set_faults");
+
+	errno = set_faults ? set_faults(ctx, rules) : ENOSYS;
+	return errno ? fail("xrocedv_set_faults") : 0;
+}
+
+static int watch_queues(const char *rules)
 {
 	static struct watch w;
 
-	if (set_up(&w, true))
+	if (set_up(&w, true) || (rules && inject(w.ctx, rules)))
 		return 1;
 	say("ready");
 	while (ms_left() && message(&w))
@@ -282,14 +308,15 @@ static int watch_queues(void)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3)
+	if (argc >= 3)
 		deadline = now() + atof(argv[2]);
 	if (argc == 3 && !strcmp(argv[1], "events"))
 		return watch_events();
 	if (argc == 3 && !strcmp(argv[1], "death"))
 		return watch_death();
-	if (argc == 3 && !strcmp(argv[1], "queues"))
-		return watch_queues();
-	fprintf(stderr, "usage: rdma_watch events SECONDS | death SECONDS | queues SECONDS\n");
+	if ((argc == 3 || argc == 4) && !strcmp(argv[1], "queues"))
+		return watch_queues(argv[3]);
+	fprintf(stderr, "usage: rdma_watch events SECONDS | death SECONDS | "
+			"queues SECONDS [RULES]\n");
 	return 2;
 }
