@@ -67,7 +67,8 @@ static uint32_t what_of(const struct cli *cli)
 	} lists[] = {
 		{ XR_SHOW_QPS, XR_SHOW_QP_DETAILS },	   { XR_SHOW_MRS, XR_SHOW_MR_DETAILS },
 		{ XR_SHOW_CQS, XR_SHOW_CQ_DETAILS },	   { XR_SHOW_SRQS, XR_SHOW_SRQ_DETAILS },
-		{ XR_SHOW_CM_IDS, XR_SHOW_CM_ID_DETAILS },
+		{ XR_SHOW_CM_IDS, XR_SHOW_CM_ID_DETAILS }, { XR_SHOW_MWS, XR_SHOW_MW_DETAILS },
+		{ XR_SHOW_AHS, XR_SHOW_AH_DETAILS },
 	};
 
 	for (size_t i = 0; cli->detail && i < sizeof(lists) / sizeof(lists[0]); i++)

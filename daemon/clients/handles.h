@@ -35,6 +35,7 @@ struct xd_kind_ops {
 	void (*show)(struct json *j, struct xd_object *obj); /* fields of one object in that list */
 	uint32_t detail_list; /* the same list with everything that is known, 0: none */
 	void (*show_detail)(struct json *j, struct xd_object *obj);
+	void (*before_details)(const struct xd_clients *cs); /* a list is shown; NULL: nothing */
 	/* Frees an object in any state. The objects that it refers to still exist. */
 	void (*free)(struct xd_object *obj);
 	/*

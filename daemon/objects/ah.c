@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/base/json.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/netdev/net.h"
@@ -103,6 +104,10 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	struct xt_path used;
 
 	ah->resolve = NULL;
+	if (err) {
+		ah->failed.err = err;
+		ah->failed.at = xd_now();
+	}
 	/* Ignore the path if the GID index now has another address. */
 	if (err || memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)))
 		return;
@@ -228,10 +233,26 @@ static void show_ah(struct json *j, struct xd_object *obj)
 	json_boolean(j, "local", path->loopback || path->self);
 }
 
+static void show_ah_detail(struct json *j, struct xd_object *obj)
+{
+	const struct xd_ah *ah = container_of(obj, struct xd_ah, obj);
+
+	show_ah(j, obj);
+	if (!ah->failed.err)
+		return;
+	json_begin(j, "last_error", '{');
+	xd_show_moment(j, ah->failed.at);
+	json_text(j, "reason", "the next hop was not found after the network changed");
+	json_text(j, "status", strerror(-ah->failed.err));
+	json_end(j, '}');
+}
+
 const struct xd_kind_ops xd_ah_ops = {
 	.name = "ahs",
 	.list = XR_SHOW_AHS,
 	.show = show_ah,
+	.detail_list = XR_SHOW_AH_DETAILS,
+	.show_detail = show_ah_detail,
 	.free = free_ah,
 	.client_limit = offsetof(struct xd_options, client_max_ah),
 	.user_limit = offsetof(struct xd_options, user_max_ah),

@@ -14,6 +14,10 @@ struct xd_ah {
 	struct xr_ah_attr attr;
 	struct xd_pd *pd;
 	struct xd_resolve *resolve; /* of a new path after the network changed */
+	struct {
+		int err; /* 0: none */
+		uint64_t at;
+	} failed; /* the last time that no new path was found */
 };
 
 extern const struct xd_kind_ops xd_ah_ops;

@@ -241,19 +241,16 @@ static void show_mr(struct json *j, struct xd_object *obj)
 	json_hex(j, "iova", mr->iova);
 }
 
-static void show_mr_detail(struct json *j, struct xd_object *obj)
+void xd_show_refused(struct json *j, const struct xt_key *key)
 {
 	static const char *const texts[] = {
 #define X(name, action, text) text,
 		XR_REASONS(X)
 #undef X
 	};
-	const struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
-	const struct xt_refused *last = &mr->key->refused;
+	const struct xt_refused *last = &key->refused;
 	uint32_t why = __atomic_load_n(&last->why, __ATOMIC_RELAXED);
 
-	show_mr(j, obj);
-	json_number(j, "references", obj->refs);
 	json_number(j, "refused", __atomic_load_n(&last->count, __ATOMIC_RELAXED));
 	if (why == XR_OK || why >= XR_REASON_COUNT)
 		return;
@@ -264,12 +261,53 @@ static void show_mr_detail(struct json *j, struct xd_object *obj)
 	json_end(j, '}');
 }
 
+/* One worker is paused at a time, to add what its engine has counted to the regions' totals. */
+static void settle_usage(const struct xd_clients *cs)
+{
+	struct xd_workers *ws = cs->dev->workers;
+
+	for (uint32_t i = 0; i < xd_workers_count(ws); i++) {
+		xd_worker_pause(ws, i);
+		xt_usage_settle(xd_worker_engine(ws, i));
+		xd_worker_resume_no_wake(ws, i);
+	}
+}
+
+static void show_usage(struct json *j, const struct xt_usage *usage)
+{
+	static const char *const names[XT_USES][2] = {
+		[XT_USE_REMOTE_WRITE] = { "remote_writes", "remote_write_bytes" },
+		[XT_USE_REMOTE_READ] = { "remote_reads", "remote_read_bytes" },
+		[XT_USE_REMOTE_ATOMIC] = { "remote_atomics", "remote_atomic_bytes" },
+		[XT_USE_LOCAL_READ] = { "local_reads", "local_read_bytes" },
+		[XT_USE_LOCAL_WRITE] = { "local_writes", "local_write_bytes" },
+	};
+
+	for (uint32_t use = XT_USE_NONE + 1; use < XT_USES; use++) {
+		json_number(j, names[use][0],
+			    __atomic_load_n(&usage->of[use].count, __ATOMIC_RELAXED));
+		json_number(j, names[use][1],
+			    __atomic_load_n(&usage->of[use].bytes, __ATOMIC_RELAXED));
+	}
+}
+
+static void show_mr_detail(struct json *j, struct xd_object *obj)
+{
+	const struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
+
+	show_mr(j, obj);
+	json_number(j, "references", obj->refs);
+	show_usage(j, &mr->key->usage);
+	xd_show_refused(j, mr->key);
+}
+
 const struct xd_kind_ops xd_mr_ops = {
 	.name = "mrs",
 	.list = XR_SHOW_MRS,
 	.show = show_mr,
 	.detail_list = XR_SHOW_MR_DETAILS,
 	.show_detail = show_mr_detail,
+	.before_details = settle_usage,
 	.free = free_mr,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
 	.user_limit = offsetof(struct xd_options, user_max_mr),

@@ -35,5 +35,7 @@ void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr);
 
 /* Writes access rights (XR_ACCESS_*) as letters. */
 void xd_show_access(struct json *j, uint32_t access);
+/* Writes how many uses of a key were refused, and the last of them as `last_error`. */
+void xd_show_refused(struct json *j, const struct xt_key *key);
 
 #endif /* XD_MR_H */

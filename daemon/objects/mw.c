@@ -127,11 +127,19 @@ static void show_mw(struct json *j, struct xd_object *obj)
 	json_number(j, "qpn", key.entry.qpn);
 }
 
+static void show_mw_detail(struct json *j, struct xd_object *obj)
+{
+	show_mw(j, obj);
+	xd_show_refused(j, container_of(obj, struct xd_mw, obj)->key);
+}
+
 /* Windows have the limits of regions. */
 const struct xd_kind_ops xd_mw_ops = {
 	.name = "mws",
 	.list = XR_SHOW_MWS,
 	.show = show_mw,
+	.detail_list = XR_SHOW_MW_DETAILS,
+	.show_detail = show_mw_detail,
 	.free = free_mw,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
 	.user_limit = offsetof(struct xd_options, user_max_mr),

@@ -379,6 +379,8 @@ static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind
 	uint32_t h;
 	void *obj;
 
+	if (detail && ops->before_details)
+		ops->before_details(cs);
 	for (c = cs->first; c; c = c->next) {
 		for (h = 0; (obj = xd_object_next(c, kind, &h));) {
 			json_begin(j, NULL, '{');

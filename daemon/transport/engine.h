@@ -31,6 +31,7 @@
  *   loopback_ahead.c, loopback_posted.c, loopback_stop.c  their READs ahead, posted writes, end
  *   loopback_show.c   packets of these for captures
  *   key_wr.c      work requests and packets that change keys
+ *   usage.c       messages and bytes that accessed each region
  *   copy.c        payload from and to memory, with its keys checked
  *   memory.c      regions and their segments
  *   step.c        accesses to memory that may wait, and their staging memory
@@ -54,6 +55,7 @@
 #include "park_pool.h"
 #include "timer.h"
 #include "transport.h"
+#include "usage.h"
 
 /* Packets that a flow may have in flight however many flows there are; see xt_flow_full() */
 #define XT_MIN_WINDOW 32
@@ -93,6 +95,7 @@ struct xt_engine {
 	uint32_t show_len; /* see xt_engine_show() */
 	uint8_t shown[XT_MAX_FRAME];
 	uint8_t bounce[4096]; /* payload of a packet from memory that is not mapped */
+	struct xt_usage_entry usage[XT_USAGE_PLACES]; /* by xt_key.place */
 };
 
 /* Schedules the QP's ACK or NAK, which is sent before QPs are scheduled to send. */

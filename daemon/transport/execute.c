@@ -9,6 +9,7 @@
 #include "rd.h"
 #include "rq.h"
 #include "srq.h"
+#include "use.h"
 #include "wr_kind.h"
 
 /* ---- checks --------------------------------------------------------------------------------- */
@@ -302,6 +303,8 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	if (side == XT_SIDE_TARGET)
 		return xt_resp_refuse_request(qp, res, XR_NAK_REMOTE_OPERATIONAL);
 	resp->done += rq->len;
+	if (end)
+		xt_use_remote(qp, XT_USE_REMOTE_WRITE, resp->rkey, resp->done);
 	advance(qp, rq, XT_KIND_WRITE);
 	if (!(rq->flags & XR_EXT_IMMDT))
 		return XT_ACCEPTED;
@@ -336,6 +339,8 @@ static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_reque
 		.npsn = rq->packets,
 	};
 	xt_rd_added(qp);
+	/* a READ, which has no fixed length, counts when its data was sent */
+	xt_use_remote(qp, xt_kinds[kind].use, rq->rkey, xt_kinds[kind].fixed_length);
 	advance(qp, rq, kind);
 	return XT_ACCEPTED;
 }

@@ -13,7 +13,6 @@
 
 struct key_slot {
 	struct xt_slot slot;
-	uint32_t generation; /* of the next index */
 	struct xt_key key;
 };
 
@@ -70,8 +69,10 @@ struct xt_key *xt_keys_alloc(struct xt_keys *keys)
 	slot = xt_slots_at(&keys->slots, at);
 	if (!slot->key.index)
 		slot->key.entry.variant = (uint8_t)xt_mix(keys->seed + at);
+	slot->key.place = at;
+	slot->key.usage = (struct xt_usage){ 0 };
 	slot->key.index = xt_permute(&keys->order,
-				     (slot->generation++ << keys->bits | at) & MAX_INDEX);
+				     (slot->key.generation++ << keys->bits | at) & MAX_INDEX);
 	return &slot->key;
 }
 
@@ -81,6 +82,7 @@ void xt_keys_release(struct xt_keys *keys, struct xt_key *key)
 		return;
 	*key = (struct xt_key){
 		.index = key->index,
+		.generation = key->generation,
 		.entry.variant = key->entry.variant + 1,
 	};
 	xt_slots_release(&keys->slots, slot_of(keys, key->index));

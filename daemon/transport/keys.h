@@ -19,6 +19,7 @@
 #include <xroce/tables.h>
 
 #include "memory.h"
+#include "usage.h"
 
 struct xt_keys;
 
@@ -31,6 +32,8 @@ struct xt_keys;
  */
 struct xt_key {
 	uint32_t index;
+	uint32_t generation; /* times that the slot was allocated */
+	uint32_t place;	     /* number of the slot */
 	struct xr_key_entry entry;
 	uint32_t windows;    /* regions: number of windows bound to it; atomic */
 	uint32_t parent;     /* windows: index of the region, 0: not bound */
@@ -51,6 +54,7 @@ struct xt_key {
 		uint32_t qpn;
 		uint32_t why; /* enum xr_reason */
 	} refused;
+	struct xt_usage usage; /* totals of a region, see usage.h. Atomic, one by one */
 };
 
 /* max: entries; memory grows with use. seed: of the random order */

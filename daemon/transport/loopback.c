@@ -24,6 +24,7 @@
 #include "responder.h"
 #include "rings.h"
 #include "sq.h"
+#include "use.h"
 #include "wr_kind.h"
 
 enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_PARKED };
@@ -324,6 +325,8 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 /* Advances the peer's responder behind a request whose response was processed at once. */
 static void peer_done(struct xt_qp *peer, const struct xt_piece *p)
 {
+	if (p->last)
+		xt_use_remote(peer, xt_kind_of(p->wqe)->use, p->wqe->rkey, p->wqe->length);
 	peer->resp.epsn += p->packets;
 	peer->resp.msn += p->last;
 	peer->counters.rx_messages += p->last;

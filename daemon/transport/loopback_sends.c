@@ -16,10 +16,12 @@
 #include "rings.h"
 #include "rq.h"
 #include "sq.h"
+#include "use.h"
 
 /* A SEND and the receive that it fills; source, target: spans of the keys that were used last */
 struct message {
 	struct xt_span source, target;
+	struct xr_sge sge; /* of the source; length 0: inline data */
 	uint64_t wr_id;
 	uint32_t len, packets;
 	uint8_t *from, *to;
@@ -80,7 +82,6 @@ static bool take_send(struct xt_qp *qp, struct message *m)
 	const uint32_t index = qp->req.cur;
 	uint8_t *slot = xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride);
 	struct xr_send_wqe wqe;
-	struct xr_sge sge;
 
 	memcpy(&wqe, slot, offsetof(struct xr_send_wqe, imm_data));
 	if (wqe.opcode != XR_WR_SEND || wqe.flags & XR_SEND_FENCE)
@@ -88,14 +89,16 @@ static bool take_send(struct xt_qp *qp, struct message *m)
 	if (wqe.flags & XR_SEND_INLINE) {
 		m->len = wqe.inline_len;
 		m->from = slot + sizeof(wqe);
+		m->sge.length = 0;
 		if (m->len > qp->max_inline)
 			return false;
 	} else {
 		if (wqe.num_sge != 1 || !qp->max_send_sge)
 			return false;
-		memcpy(&sge, slot + sizeof(wqe), sizeof(sge));
-		m->len = sge.length;
-		m->from = m->len <= XT_LOOPBACK_MOVE ? map(qp, &sge, m->len, 0, &m->source) : NULL;
+		memcpy(&m->sge, slot + sizeof(wqe), sizeof(m->sge));
+		m->len = m->sge.length;
+		m->from = m->len <= XT_LOOPBACK_MOVE ? map(qp, &m->sge, m->len, 0, &m->source)
+						     : NULL;
 	}
 	m->wr_id = wqe.wr_id;
 	m->packets = (m->len + qp->mtu - 1) >> qp->mtu_shift;
@@ -108,8 +111,8 @@ static bool take_send(struct xt_qp *qp, struct message *m)
 static bool take_receive(struct xt_qp *peer, struct message *m)
 {
 	struct xt_receive *rq = &peer->rq;
+	struct xr_sge *sge = peer->rq_sge;
 	struct xr_recv_wqe wqe;
-	struct xr_sge sge;
 	uint8_t *slot;
 
 	if (peer->ring_bad ||
@@ -121,11 +124,12 @@ static bool take_receive(struct xt_qp *peer, struct message *m)
 	memcpy(&wqe, slot, sizeof(wqe));
 	if (wqe.num_sge != 1 || !peer->max_recv_sge)
 		return false;
-	memcpy(&sge, slot + sizeof(wqe), sizeof(sge));
-	if (sge.length < m->len)
+	memcpy(sge, slot + sizeof(wqe), sizeof(*sge));
+	if (sge->length < m->len)
 		return false;
-	m->to = map(peer, &sge, m->len, XR_ACCESS_LOCAL_WRITE, &m->target);
+	m->to = map(peer, sge, m->len, XR_ACCESS_LOCAL_WRITE, &m->target);
 	rq->wr_id = wqe.wr_id;
+	rq->num_sge = 1;
 	return m->to;
 }
 
@@ -153,6 +157,7 @@ static bool complete_send(struct xt_qp *qp, const struct message *m)
 {
 	struct xt_requester *r = &qp->req;
 
+	xt_use_local(qp, XT_USE_LOCAL_READ, &m->sge, 1, m->sge.length);
 	r->ssn++;
 	r->next += m->packets;
 	r->max = r->unacked = r->load_psn = r->next;

@@ -56,6 +56,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	step_write.c \
 	timer.c \
 	unreliable.c \
+	usage.c \
 	wr_kind.c \
 	)
 

@@ -17,6 +17,7 @@
 #include "park.h"
 #include "timer.h"
 #include "transport.h"
+#include "usage.h"
 
 /* ACKs are requested at least this often, so that a full window always has one outstanding. */
 #define XT_ACK_EVERY 16
@@ -249,7 +250,8 @@ struct xt_qp {
 		struct xr_sge *sge;
 	} prepared; /* of the control thread: memory for these two */
 	struct xt_many_rd *many_rd, *prepared_many; /* the same; NULL: not needed yet */
-	struct xr_sge *rq_sge; /* [max_recv_sge] of the receive that was taken */
+	struct xr_sge *rq_sge;		       /* [max_recv_sge] of the receive that was taken */
+	struct xt_usage_entry *usage[XT_USES]; /* in the engine's table, of the keys used last */
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;

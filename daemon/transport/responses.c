@@ -17,6 +17,7 @@
 #include "execute.h"
 #include "responses.h"
 #include "rq.h"
+#include "use.h"
 #include "wr_kind.h"
 
 /* ---- duplicates ----------------------------------------------------------------------------- */
@@ -315,12 +316,14 @@ static bool repeats(struct xt_qp *qp)
  * at: what was sent. A repetition may overtake the first responses to the same READ. The peer then
  * counts the READ as complete, and may send another one in its place.
  */
-static void next_response(struct xt_qp *qp, const struct xt_repeat *at, uint32_t npsn)
+static void next_response(struct xt_qp *qp, const struct xt_repeat *at, const struct xt_rd *rd)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xt_repeat *again = xt_repeat_at(qp, resp->repeat_head);
 
-	if (at->index == resp->rd_cur && at->next == resp->rd_pos && ++resp->rd_pos == npsn) {
+	if (at->index == resp->rd_cur && at->next == resp->rd_pos && ++resp->rd_pos == rd->npsn) {
+		if (rd->kind == XT_KIND_READ)
+			xt_use_remote(qp, XT_USE_REMOTE_READ, rd->rkey, rd->len);
 		resp->rd_pos = 0;
 		resp->rd_cur++;
 	}
@@ -387,7 +390,7 @@ static enum sent send_response(struct xt_qp *qp)
 		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
 		return SENT_NOT;
-	next_response(qp, at, rd->npsn);
+	next_response(qp, at, rd);
 	return SENT;
 }
 

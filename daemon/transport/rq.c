@@ -5,6 +5,7 @@
 #include "rings.h"
 #include "rq.h"
 #include "srq.h"
+#include "use.h"
 
 /* Reads the producer index. Returns false if it is corrupt; the QP is in ERR then. */
 static bool poll_producer(struct xt_qp *qp)
@@ -119,6 +120,13 @@ static void pass(struct xt_receive *rq)
 	rq->taken = false;
 }
 
+/* A receive of a WRITE with immediate data has no bytes of its own. */
+static void count_use(struct xt_qp *qp, const struct xr_cqe *what)
+{
+	if (what->status == IBV_WC_SUCCESS && what->opcode == IBV_WC_RECV)
+		xt_use_local(qp, XT_USE_LOCAL_WRITE, qp->rq_sge, qp->rq.num_sge, what->byte_len);
+}
+
 bool xt_rq_written(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 {
 	struct xr_cqe cqe = *what;
@@ -135,6 +143,7 @@ bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	struct xr_cqe cqe = *what;
 
 	cqe.wr_id = qp->rq.wr_id;
+	count_use(qp, what);
 	pass(&qp->rq);
 	return xt_rq_written(qp, &cqe, solicited);
 }
@@ -145,6 +154,7 @@ void xt_rq_post(struct xt_qp *qp, const struct xr_cqe *what, bool solicited, str
 	io->solicited = solicited;
 	io->cqe = *what;
 	io->cqe.wr_id = qp->rq.wr_id;
+	count_use(qp, what);
 	pass(&qp->rq);
 }
 

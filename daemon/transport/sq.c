@@ -9,6 +9,7 @@
 #include "qp.h"
 #include "rings.h"
 #include "sq.h"
+#include "use.h"
 #include "wr_kind.h"
 
 static void free_memory(struct xt_sq_memory *m)
@@ -287,6 +288,14 @@ static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t o
 
 static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
 
+static void count_use(struct xt_qp *qp, const struct xt_swqe *w)
+{
+	bool written = xt_kind_of(w)->local_access;
+
+	xt_use_local(qp, written ? XT_USE_LOCAL_WRITE : XT_USE_LOCAL_READ,
+		     xt_swqe_sge(qp, qp->req.completed), w->num_sge, w->length);
+}
+
 static bool complete_one(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
@@ -296,6 +305,7 @@ static bool complete_one(struct xt_qp *qp)
 	if (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED))
 		ok = complete(qp, r->completed, w->wr_id, w->opcode, w->length, &success);
 	if (ok) {
+		count_use(qp, w);
 		r->completed++;
 		qp->counters.tx_messages++;
 		xt_ring_publish(qp->sq_ring, r->completed);

@@ -27,6 +27,7 @@ struct xt_kind {
 	bool no_data;	  /* has no payload; an SGL is ignored */
 	bool rd_atomic;	  /* counts against max_rd_atomic; completed by its own response only */
 	uint8_t response; /* enum xt_wr_response */
+	uint8_t use;	  /* enum xt_use of the peer's memory */
 	/* Copies the fields that only this kind has from the ring's entry. NULL: none. */
 	void (*load)(struct xt_swqe *w, const struct xr_send_wqe *wqe);
 	/* Builds a packet. Returns false with the work request's error set. */

@@ -803,6 +803,8 @@ enum xr_show_what {
 	XR_SHOW_SRQ_DETAILS = 18,
 	XR_SHOW_CM_ID_DETAILS = 19,
 	XR_SHOW_MR_DETAILS = 20,
+	XR_SHOW_MW_DETAILS = 21,
+	XR_SHOW_AH_DETAILS = 22,
 };
 /* fd of the reply: a memfd with JSON text, which the tool formats. */
 struct xr_show_req {

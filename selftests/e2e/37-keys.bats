@@ -31,6 +31,19 @@ counted() {
 		$mw.bound and $mw.type == 2 and $mw.length == 20000 and $mw.access == "rw,rr"' "$output"
 	jq -se '.[2][0] | .bound == false and .mr == 0 and .length == 0' "$output"
 }
+# The messages have 20000, 40000 and 60000 bytes.
+@test "xroce mr and mw --detail show the bytes of each region, and the last use that was refused" {
+	local output=$BATS_TEST_TMPDIR/output
+
+	both -t 60 "$BIN/rdma_keys" -g @4 -t show-use -x "$XROCE -r $RUN/a mw -dj xra >>$output &&
+		$XROCE -r $RUN/a mr -dj xra sort remote_write_bytes >>$output"
+	cat "$output"
+	jq -se '.[1][0] | .remote_writes == 2 and .remote_write_bytes == 60000 and
+		.remote_reads == 1 and .remote_read_bytes == 60000 and .remote_atomics == 0 and
+		.remote_atomic_bytes == 0 and .refused == 0' "$output"
+	jq -se '.[0][0] | .refused == 1 and .last_error.qpn > 1 and .last_error.age_ns < 60e9 and
+		.last_error.reason == "address range is not inside the memory of the R_Key"' "$output"
+}
 @test "fast registration grants remote access until it is invalidated" { counted fast KEY_VARIANT; }
 @test "fast registration out of order is refused" { keys fast-order; }
 @test "xrocedv_map_mr_sg maps the longest valid prefix of a list" { keys fast-prefix; }

@@ -111,6 +111,27 @@ teardown() {
 }
 
 # The peer's interface receives in a thread that only runs on an idle processor, and none is idle.
+# The programs exchange datagrams for as long as they are not ended.
+@test "xroce ah --detail names an address handle whose next hop is gone" {
+	local server client
+
+	hosts_up
+	daemons_up
+	spawn a "$BATS_TEST_TMPDIR/server" ibv_ud_pingpong -p 18714 -g "$(gid_index a "$A4")" -n 100000000
+	server=$!
+	wait_for 10 listens a 18714
+	spawn b "$BATS_TEST_TMPDIR/client" ibv_ud_pingpong -p 18714 -g "$(gid_index b "$B4")" -n 100000000 "$A4"
+	client=$!
+	has_handle() { ctl a ah -dj xra peer "$B4" | jq -e '.[0] | has("last_error") | not' >/dev/null; }
+	wait_for 10 has_handle
+	on a ip link set va down
+	failed() { ctl a ah -dj xra | jq -e '.[0].last_error.age_ns > 0' >/dev/null; }
+	wait_for 30 failed
+	ctl a ah -dj xra | tee /dev/stderr | jq -e '.[0].last_error |
+		.reason == "the next hop was not found after the network changed" and (.status | length) > 5'
+	kill "$server" "$client"
+}
+
 @test "a worker waits while the kernel takes none of its packets" {
 	local cpu kicks
 

@@ -119,6 +119,7 @@ teardown_file() {
 	equal "sort command" "$(ctl a mr -j xra sort command | jq length)" "$(ctl a mr -j xra | jq length)"
 	ctl a status -j xra | jq -e ".gids[] | select(.gid == \"$A6\")"
 	spawn a "$BATS_TEST_TMPDIR/log" ibv_rc_pingpong -g "$(gid_index a "$A6")" -p 18702 3>&-
+	wait_for 10 listens a 18702
 	spawn b "$BATS_TEST_TMPDIR/log2" ibv_rc_pingpong -g "$(gid_index b "$B6")" -p 18702 -n 100000000 "$A4" 3>&-
 	by_address() { [[ $(ctl a qp -j xra peer fd77:0:0::0002 | jq length) == 1 ]]; }
 	wait_for 10 by_address
@@ -187,6 +188,30 @@ teardown_file() {
 	ctl b qp -d xrb | tee /dev/stderr | grep -Eq '^tx_bytes +[0-9]+$'
 	(($(ctl b mr -jp xrb | wc -l) > 3))
 	equal "pretty JSON" "$(ctl b mr -jp xrb | jq -c 'map(del(.age_ns))')" "$(ctl b mr -j xrb | jq -c 'map(del(.age_ns))')"
+}
+
+# sum HOST LIST MEMBER [FILTER...]: prints the sum of a member over the rows of a detailed list
+sum() {
+	ctl "$1" "$2" -dj "xr$1" "${@:4}" | jq "[.[].$3] | add"
+}
+
+# The pair of programs is stopped, so that nothing is counted between two commands.
+@test "xroce mr --detail counts the bytes that perftest transfers" {
+	local writer messages
+
+	writer=$(ctl b qp -j xrb comm ib_write_bw | jq '.[0].pid')
+	kill -STOP "$writer"
+	idle() { [[ $(sum b qp sq_used pid "$writer") == 0 ]]; }
+	wait_for 20 idle
+	messages=$(sum b qp tx_messages pid "$writer")
+	((messages > 100))
+	equal "read by the sender" "$(sum b mr local_read_bytes pid "$writer")" $((messages * 65536))
+	equal "SGEs" "$(sum b mr local_reads pid "$writer")" "$messages"
+	equal "messages" "$(sum a qp rx_messages comm ib_write_bw)" "$messages"
+	equal "WRITEs" "$(sum a mr remote_writes comm ib_write_bw)" "$messages"
+	equal "written by the peer" "$(sum a mr remote_write_bytes comm ib_write_bw)" $((messages * 65536))
+	kill -CONT "$writer"
+	ctl a mr -d xra comm ib_write_bw | grep -E '^remote_write_bytes +[0-9]+$'
 }
 
 # second_pair: starts ib_write_bw from b to a, whose QPs fail after some seconds without response; sets RECEIVER and SENDER

@@ -9,7 +9,8 @@
  *
  *   -d DEV   device (default: the first)     -g N     GID index (default 1)
  *   -t NAME  run one test (may be repeated)  -p PORT  TCP port for set-up (18516)
- *   -x CMD   shell command that the test "show" runs while a window is bound, and after it
+ *   -x CMD   shell command that the test "show" runs while a window is bound, and after it, and the
+ *            test "show-use" when its keys were used
  *   -l       packets are lost: if a NAK is lost, the request ends with retry exceeded instead
  *   -E       the driver's device is rdma_rxe, which deviates from the standard (docs/interop.md)
  */
@@ -304,6 +305,25 @@ static bool show(struct keys *k)
 	     expect(k, "command", k->command ? system(k->command) : 0, 0) &&
 	     expect(k, "invalidate", local_inv(k, mw->rkey), 0) &&
 	     expect(k, "second command", k->command ? system(k->command) : 0, 0);
+	return expect(k, "deallocate", mw ? ibv_dealloc_mw(mw) : 0, 0) && ok;
+}
+
+/*
+ * Runs the command of -x after a WRITE through a window, a WRITE and a READ of the region, and a
+ * WRITE beyond the window, which is refused.
+ */
+static bool show_use(struct keys *k)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(k->ep.pd, IBV_MW_TYPE_1);
+	bool ok;
+
+	ok = expect(k, "allocated", !!mw, 1) &&
+	     expect(k, "bind", bind_1(k, mw, FROM, LEN, RW), 0) &&
+	     partner_writes(k, addr_of(k, FROM), LEN, mw->rkey, 0) &&
+	     partner_writes(k, addr_of(k, 0), 2 * LEN, k->mr->rkey, 0) &&
+	     expect(k, "READ", partner_rdma(k, EP_READ, addr_of(k, 0), 3 * LEN, k->mr->rkey), 0) &&
+	     write_beyond(k, addr_of(k, FROM + LEN), LEN, mw->rkey) &&
+	     expect(k, "command", k->command ? system(k->command) : 0, 0);
 	return expect(k, "deallocate", mw ? ibv_dealloc_mw(mw) : 0, 0) && ok;
 }
 
@@ -744,6 +764,7 @@ static const struct test {
 	{ "bind-resize", bind_resize, false },
 	{ "dealloc-bound", dealloc_bound, false },
 	{ "show", show, false },
+	{ "show-use", show_use, false },
 	{ "fast", fast, true },
 	{ "fast-order", fast_order, true },
 	{ "fast-prefix", fast_prefix, true },
