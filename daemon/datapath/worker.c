@@ -20,6 +20,8 @@
 #include "xdp.h"
 
 #define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */
+/* Descriptors to send with; more than the engine sends in a round */
+#define TX_RING 2048
 /* A busy worker finds doorbells that it does not poll this late. */
 #define COLLECT_NS 50000
 /* A worker whose packets the kernel does not take tries again this late, if it has no work. */
@@ -44,11 +46,20 @@ static bool scan_doorbells(struct xd_worker *w)
 	return xd_doorbells_scan(&w->doorbells, w->now, ring, w);
 }
 
+static void set_rx_depth(struct xd_worker *w)
+{
+	const struct xt_receivers *r = &w->all->config.shared->receivers;
+	uint32_t waiting = xd_xsk_waiting(w->xsk);
+
+	xd_xsk_set_rx_depth(w->xsk, xd_rx_depth(&w->rx_depth, r, waiting, w->now));
+}
+
 static unsigned int receive(struct xd_worker *w)
 {
 	unsigned int batches = xt_engine_short_rounds(w->engine) ? 1 : RX_BATCHES;
 	unsigned int total = 0, n, i;
 
+	set_rx_depth(w);
 	for (i = 0; i < batches && (!i || !xd_worker_hurried(w)); i++) {
 		n = xd_xsk_recv(w->xsk, w->frames, XD_XSK_BATCH);
 		if (!n)
@@ -171,13 +182,19 @@ static void *worker_main(void *arg)
 
 /* ---- start and stop ----------------------------------------------------------------------- */
 
+static uint32_t tx_ring(const struct xd_workers_config *c)
+{
+	return c->opt->ring_size < TX_RING ? c->opt->ring_size : TX_RING;
+}
+
 static int open_socket(struct xd_worker *w)
 {
 	const struct xd_workers_config *c = &w->all->config;
 	struct xd_xsk_config cfg = {
 		.ifname = c->ifname,
 		.queue = w->index,
-		.ring_size = c->opt->ring_size,
+		.rx_size = c->opt->ring_size,
+		.tx_size = tx_ring(c),
 		.multi_buffer = xd_xdp_multi_buffer(c->xdp),
 		.gso = c->gso->send,
 	};
@@ -223,11 +240,14 @@ void xd_worker_free(struct xd_worker *w)
 	free(w);
 }
 
-/* Packets in flight to this worker must fit its rings; a long packet needs two frames. */
+/*
+ * Packets in flight must fit the ring of the peer, which may be shorter than that of this worker;
+ * a long packet needs two frames.
+ */
 static int tune_engine(struct xd_worker *w)
 {
-	uint32_t room = w->all->config.opt->ring_size /
-			(xd_xdp_multi_buffer(w->all->config.xdp) ? 2 : 1);
+	const struct xd_workers_config *c = &w->all->config;
+	uint32_t frames = xd_xdp_multi_buffer(c->xdp) ? 2 : 1, room = tx_ring(c) / frames;
 	struct xt_tuning t = XT_TUNING_DEFAULT;
 
 	if (t.engine_window > room)
@@ -236,6 +256,7 @@ static int tune_engine(struct xd_worker *w)
 		t.window = room;
 	if (t.read_packets > t.window)
 		t.read_packets = t.window;
+	xd_rx_depth_init(&w->rx_depth, c->opt->ring_size, t.window * frames);
 	return xt_engine_tune(w->engine, &t);
 }
 

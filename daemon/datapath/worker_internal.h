@@ -15,6 +15,7 @@
 #include "count.h"
 #include "doorbells.h"
 #include "fault.h"
+#include "rx_depth.h"
 #include "spin.h"
 #include "worker.h"
 #include "xsk.h"
@@ -59,6 +60,7 @@ struct xd_worker {
 	bool must_wake, must_unpause; /* of the control thread, at the end of a pause */
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
+	struct xd_rx_depth rx_depth;
 	struct xd_doorbell_list doorbells;
 	struct xd_workers *all;
 	uint32_t index; /* of the worker and of its RX queue */

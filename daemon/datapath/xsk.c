@@ -53,6 +53,10 @@ struct xd_xsk {
 	struct xd_gso_message tx_message;
 	int tx_gso; /* packet socket, -1: GSO frames are not sent; atomic */
 
+	uint32_t rx_frames; /* buffers to receive into */
+	uint32_t rx_depth;  /* of them, those that the kernel should have */
+	uint64_t *rx_spare; /* stack of those that it does not have */
+	uint32_t rx_spare_count;
 	uint64_t *rx_used; /* buffers of the frames that xd_xsk_recv() took */
 	uint32_t rx_used_count;
 	uint32_t rx_taken;	    /* descriptors to release */
@@ -79,8 +83,8 @@ bool xd_xsk_multi_buffer_possible(void)
 static int create_socket(struct xd_xsk *x, const struct xd_xsk_config *c)
 {
 	struct xsk_socket_config cfg = {
-		.rx_size = c->ring_size,
-		.tx_size = c->ring_size,
+		.rx_size = c->rx_size,
+		.tx_size = c->tx_size,
 		.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD,
 		.bind_flags = (__u16)(XDP_USE_NEED_WAKEUP |
 				      (c->zerocopy ? XDP_ZEROCOPY : XDP_COPY) |
@@ -107,14 +111,13 @@ static int create_umem(struct xd_xsk *x, const struct xd_xsk_config *c)
 		 * Twice the number of frames: the kernel delivers packets before it advances the
 		 * consumer index of the fill ring.
 		 */
-		.fill_size = c->ring_size * 2,
-		.comp_size = c->ring_size,
+		.fill_size = c->rx_size * 2,
+		.comp_size = c->tx_size,
 		.frame_size = FRAME_SIZE,
 	};
 	int err;
 
-	/* half to receive into, half to send from */
-	x->area_size = (size_t)c->ring_size * 2 * FRAME_SIZE;
+	x->area_size = ((size_t)c->rx_size + c->tx_size) * FRAME_SIZE;
 	x->area = mmap(NULL, x->area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		       0);
 	if (x->area == MAP_FAILED) {
@@ -128,15 +131,22 @@ static int create_umem(struct xd_xsk *x, const struct xd_xsk_config *c)
 	return err;
 }
 
-static void fill_all(struct xd_xsk *x, uint32_t frames)
+/* The first buffers are to receive into, the others to send from. */
+static int init_frames(struct xd_xsk *x, const struct xd_xsk_config *c)
 {
-	uint32_t idx;
+	uint32_t all = c->rx_size + c->tx_size;
 
-	if (xsk_ring_prod__reserve(&x->fill, frames, &idx) != frames)
-		return;
-	for (uint32_t i = 0; i < frames; i++)
-		*xsk_ring_prod__fill_addr(&x->fill, idx + i) = (uint64_t)i * FRAME_SIZE;
-	xsk_ring_prod__submit(&x->fill, frames);
+	x->rx_spare = calloc(c->rx_size, sizeof(*x->rx_spare));
+	x->tx_free = calloc(c->tx_size, sizeof(*x->tx_free));
+	if (!x->rx_spare || !x->tx_free)
+		return -ENOMEM;
+	x->rx_frames = x->rx_spare_count = c->rx_size;
+	x->tx_free_count = c->tx_size;
+	for (uint32_t i = 0; i < c->rx_size; i++)
+		x->rx_spare[i] = (uint64_t)(c->rx_size - 1 - i) * FRAME_SIZE;
+	for (uint32_t i = 0; i < c->tx_size; i++)
+		x->tx_free[i] = (uint64_t)(all - 1 - i) * FRAME_SIZE;
+	return 0;
 }
 
 static void open_gso(struct xd_xsk *x, const struct xd_xsk_config *c)
@@ -158,20 +168,18 @@ int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *c)
 		return -ENOMEM;
 	x->multi_buffer = c->multi_buffer;
 	x->tx_gso = -1;
-	x->tx_free = calloc(c->ring_size, sizeof(*x->tx_free));
 	x->rx_used = calloc(RX_DESCS, sizeof(*x->rx_used));
-	if (!x->tx_free || !x->rx_used)
+	if (!x->rx_used)
 		goto fail;
-	err = create_umem(x, c);
+	err = init_frames(x, c);
+	if (!err)
+		err = create_umem(x, c);
 	if (err)
 		goto fail;
 	err = create_socket(x, c);
 	if (err)
 		goto fail;
-	fill_all(x, c->ring_size);
-	for (uint32_t i = 0; i < c->ring_size; i++)
-		x->tx_free[i] = (uint64_t)(2 * c->ring_size - 1 - i) * FRAME_SIZE;
-	x->tx_free_count = c->ring_size;
+	xd_xsk_set_rx_depth(x, c->rx_size);
 	open_gso(x, c);
 	*xsk = x;
 	return 0;
@@ -193,6 +201,7 @@ void xd_xsk_close(struct xd_xsk *x)
 	if (x->area)
 		munmap(x->area, x->area_size);
 	free(x->tx_free);
+	free(x->rx_spare);
 	free(x->rx_used);
 	free(x);
 }
@@ -212,6 +221,43 @@ bool xd_xsk_sends_gso(const struct xd_xsk *x)
 bool xd_xsk_pending(struct xd_xsk *x)
 {
 	return xsk_cons_nb_avail(&x->rx, 1) > 0;
+}
+
+uint32_t xd_xsk_waiting(const struct xd_xsk *x)
+{
+	return __atomic_load_n(x->rx.producer, __ATOMIC_RELAXED) - x->rx.cached_cons;
+}
+
+/* There is always room: the ring is twice as long as the number of frames. */
+static void fill(struct xd_xsk *x, const uint64_t *frame, uint32_t n)
+{
+	uint32_t idx;
+
+	if (!n || xsk_ring_prod__reserve(&x->fill, n, &idx) != n)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		*xsk_ring_prod__fill_addr(&x->fill, idx + i) = frame[i];
+	xsk_ring_prod__submit(&x->fill, n);
+}
+
+/* Returns how many buffers the kernel has more than it should have. */
+static uint32_t excess(const struct xd_xsk *x)
+{
+	uint32_t has = x->rx_frames - x->rx_spare_count;
+
+	return has > x->rx_depth ? has - x->rx_depth : 0;
+}
+
+void xd_xsk_set_rx_depth(struct xd_xsk *x, uint32_t depth)
+{
+	uint32_t has = x->rx_frames - x->rx_spare_count, more;
+
+	x->rx_depth = depth;
+	if (has >= depth)
+		return;
+	more = depth - has;
+	x->rx_spare_count -= more;
+	fill(x, &x->rx_spare[x->rx_spare_count], more);
 }
 
 /*
@@ -346,18 +392,15 @@ unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int
 
 void xd_xsk_recv_done(struct xd_xsk *x)
 {
-	uint32_t idx;
+	uint32_t kept = excess(x);
 
 	if (!x->rx_taken)
 		return;
 	xsk_ring_cons__release(&x->rx, x->rx_taken);
 	x->rx_taken = 0;
-	/* there is always room: the ring is twice as long as the number of frames */
-	if (xsk_ring_prod__reserve(&x->fill, x->rx_used_count, &idx) == x->rx_used_count) {
-		for (uint32_t i = 0; i < x->rx_used_count; i++)
-			*xsk_ring_prod__fill_addr(&x->fill, idx + i) = x->rx_used[i];
-		xsk_ring_prod__submit(&x->fill, x->rx_used_count);
-	}
+	for (; kept && x->rx_used_count; kept--)
+		x->rx_spare[x->rx_spare_count++] = x->rx_used[--x->rx_used_count];
+	fill(x, x->rx_used, x->rx_used_count);
 	x->rx_used_count = 0;
 	if (xsk_ring_prod__needs_wakeup(&x->fill))
 		recvfrom(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, NULL);

@@ -3,9 +3,9 @@
  * One AF_XDP socket. Not thread-safe: it belongs to its worker.
  *
  * The umem is divided into frames of 4096 bytes. Received frames return to the kernel through the
- * fill ring. Frames to be sent are taken from a stack, the last used first, as that one is likely
- * in the cache. A packet that does not fit into one frame is a chain of descriptors (XDP_USE_SG,
- * Linux 6.6).
+ * fill ring, as many as it should have (rx_depth.h). Frames to be sent are taken from a stack, the
+ * last used first, as that one is likely in the cache. A packet that does not fit into one frame is
+ * a chain of descriptors (XDP_USE_SG, Linux 6.6).
  *
  * Packets of one flow that are sent together become GSO frames if config.gso is set, and received
  * GSO frames become packets (docs/gso.md).
@@ -25,7 +25,7 @@ struct xd_xsk;
 struct xd_xsk_config {
 	const char *ifname;
 	uint32_t queue;
-	uint32_t ring_size; /* descriptors of each ring, a power of two */
+	uint32_t rx_size, tx_size; /* descriptors of the rings, powers of two */
 	bool zerocopy;
 	bool multi_buffer;
 	bool gso; /* send GSO frames; without zerocopy */
@@ -63,6 +63,10 @@ unsigned int xd_xsk_recv(struct xd_xsk *xsk, struct xt_frame *frames, unsigned i
 void xd_xsk_recv_done(struct xd_xsk *xsk);
 /* Returns true if there is something to receive. */
 bool xd_xsk_pending(struct xd_xsk *xsk);
+/* Returns the number of buffers that the kernel has filled and xd_xsk_recv() has not taken. */
+uint32_t xd_xsk_waiting(const struct xd_xsk *xsk);
+/* Sets the number of buffers that the kernel has to receive into: 1..rx_size, at first rx_size. */
+void xd_xsk_set_rx_depth(struct xd_xsk *xsk, uint32_t depth);
 
 /*
  * Takes buffers for a packet of len bytes, whose payload starts at frame->meta.payload_off. Returns

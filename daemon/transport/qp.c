@@ -172,6 +172,16 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 	return err;
 }
 
+/* The QP of the GSI is always there, and its datagrams are few. */
+static void count_receivers(struct xt_qp *qp, int change)
+{
+	struct xt_receivers *r = &qp->engine->shared->receivers;
+
+	if (qp->info.qpn != XR_GSI_QPN && xt_may_receive(qp))
+		__atomic_add_fetch(xt_unreliable(qp) ? &r->unreliable : &r->reliable, change,
+				   __ATOMIC_RELAXED);
+}
+
 void xt_qp_refuse_windows(struct xt_qp *qp)
 {
 	qp->no_windows = true;
@@ -181,6 +191,7 @@ void xt_qp_remove(struct xt_qp *qp)
 {
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
+	count_receivers(qp, -1);
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 }
 
@@ -253,7 +264,9 @@ void xt_qp_store_psns(struct xt_qp *qp)
 /* Must precede a flush: clients store their index before they read the state (ring.h). */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 {
+	count_receivers(qp, -1);
 	qp->info.state = state;
+	count_receivers(qp, 1);
 	if (qp->sq_ring)
 		__atomic_store_n(&qp->sq_ring->word, state, __ATOMIC_RELAXED);
 	if (qp->rq_ring)

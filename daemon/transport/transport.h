@@ -177,6 +177,10 @@ struct xt_shared {
 	struct xt_numbers *qps;	  /* struct xt_qp, by QPN */
 	struct xt_numbers *srqs;  /* struct xt_srq that have a number; NULL: no XRC */
 	struct xt_groups *groups; /* by GID; NULL: there are none */
+	/* QPs of all engines in states in which they receive; atomic */
+	struct xt_receivers {
+		uint32_t reliable, unreliable;
+	} receivers;
 };
 
 static inline struct xt_qp *xt_qp_by_num(struct xt_numbers *t, uint32_t qpn)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop histogram programs boost doorbells delay spin seccomp spawner steer mover mover_order helper
+DAEMON_TESTS := options log loop histogram programs boost doorbells delay rx_depth spin seccomp spawner steer \
+	mover mover_order helper
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -11,6 +12,7 @@ programs_test_SRCS := daemon/clients/programs.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
 boost_test_SRCS := daemon/datapath/boost.c
 boost_test_LIBS := -Wl$(comma)--wrap=setpriority,--wrap=getpriority
+rx_depth_test_SRCS := daemon/datapath/rx_depth.c
 spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
 seccomp_test_SRCS := $(addprefix daemon/base/,landlock.c seccomp.c)

@@ -679,6 +679,8 @@ void host_free(struct host *h)
 	}
 	for (i = 0; i < h->counters; i++)
 		free(h->counter[i].result);
+	CHECK(h->w, !h->shared.receivers.reliable && !h->shared.receivers.unreliable,
+	      "QPs that are gone count as receivers");
 	xt_keys_free(h->shared.keys);
 	xt_numbers_free(h->shared.qps);
 	xt_numbers_free(h->shared.srqs);

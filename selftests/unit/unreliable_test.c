@@ -805,6 +805,27 @@ static void test_paced(uint32_t type)
 	end();
 }
 
+/* ---- QPs that receive ---------------------------------------------------- */
+
+static void test_receivers(uint32_t type)
+{
+	struct xt_receivers *r;
+
+	begin(type, false);
+	r = &h->shared.receivers;
+	TAP_OK(r->unreliable == 2 && !r->reliable, "QPs that receive are counted");
+	xt_qp_error(qa.qp, false);
+	TAP_OK(r->unreliable == 1, "a QP in ERR does not receive");
+	h_modify(&qa, XR_QPS_RESET);
+	TAP_OK(r->unreliable == 1, "nor does it in RESET");
+	h_destroy(&qa);
+	h_destroy(&qb);
+	TAP_OK(r->unreliable == 0, "destroyed QPs are not counted");
+	h_create_type(h, &qa, type);
+	h_create_type(h, &qb, type);
+	end();
+}
+
 int main(void)
 {
 	test_uc_whole();
@@ -839,5 +860,7 @@ int main(void)
 	test_catch_up_bounded();
 	test_paced(XR_QPT_UC);
 	test_paced(XR_QPT_UD);
+	test_receivers(XR_QPT_UC);
+	test_receivers(XR_QPT_UD);
 	return tap_end();
 }
