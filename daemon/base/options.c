@@ -58,6 +58,8 @@ static const struct option_row rows[] = {
 	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, XR_MAX_WORKERS },
 	{ "ring-size", "N", "frames of each AF_XDP receive ring (4096)", POWER2, AT(ring_size), 64,
 	  32768 },
+	{ "uc-rate", "N", "Mbit/s that UC QPs of a worker send together, 0: no limit (10000)",
+	  NUMBER, AT(uc_rate), 0, 400000 },
 	{ "spin-us", "N", "longest spin before a worker sleeps, 0: none (50)", NUMBER, AT(spin_us),
 	  0, 1000000 },
 	{ "max-clients", "N", "connections (1024)", NUMBER, AT(max_clients), 1, 65536 },
@@ -164,6 +166,7 @@ static void set_defaults(struct xd_options *o)
 	if (getgrnam("rdma"))
 		strcpy(o->group, "rdma");
 	o->ring_size = 4096;
+	o->uc_rate = 10000;
 	o->spin_us = 50;
 	o->max_clients = 1024;
 	o->max_qp = o->max_cq = o->max_pd = o->max_ah = o->max_srq = 65536;

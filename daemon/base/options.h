@@ -39,6 +39,7 @@ struct xd_options {
 	uint32_t dispatcher; /* priority behind the dispatcher of libxdp; 0: without */
 	uint32_t queues;     /* number of RX queues to serve, 0: all */
 	uint32_t ring_size;  /* frames of each AF_XDP receive ring, power of two */
+	uint32_t uc_rate;    /* of the UC QPs of a worker, Mbit/s; 0: no limit */
 	uint32_t spin_us;    /* longest spin before a worker sleeps */
 	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq; /* of the device */
 	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,

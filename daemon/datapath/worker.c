@@ -256,6 +256,7 @@ static int tune_engine(struct xd_worker *w)
 		t.window = room;
 	if (t.read_packets > t.window)
 		t.read_packets = t.window;
+	t.uc_rate = c->opt->uc_rate * 1000;
 	xd_rx_depth_init(&w->rx_depth, c->opt->ring_size, t.window * frames);
 	return xt_engine_tune(w->engine, &t);
 }

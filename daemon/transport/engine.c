@@ -8,6 +8,7 @@
 #include "flow.h"
 #include "list.h"
 #include "loopback.h"
+#include "pace.h"
 #include "qp.h"
 #include "requester.h"
 #include "resend.h"
@@ -38,7 +39,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 	e->ops = ops;
 	e->ctx = ctx;
 	e->shared = shared;
-	e->tuning = (struct xt_tuning)XT_TUNING_DEFAULT;
+	xt_engine_tune(e, &(struct xt_tuning)XT_TUNING_DEFAULT);
 	xt_list_init(&e->flows);
 	xt_flow_init(&e->flow, e);
 	xt_list_init(&e->acks_due);
@@ -84,9 +85,10 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 		return -EINVAL;
 	if (!t->read_packets || t->read_packets > t->window || t->read_packets > 128)
 		return -EINVAL;
-	if (t->first_window > t->window)
+	if (t->first_window > t->window || t->uc_rate > XT_MAX_RATE)
 		return -EINVAL;
 	e->tuning = *t;
+	xt_pace_set_uc(e, t->uc_rate);
 	if (!t->first_window)
 		e->tuning.first_window = t->window;
 	return 0;

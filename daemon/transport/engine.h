@@ -82,8 +82,9 @@ struct xt_engine {
 		uint64_t at;
 	} last[2];
 	uint64_t compete_until;
-	uint64_t lossy_until; /* packets were lost shortly before */
-	bool tx_full;	      /* tx_get failed in this round */
+	uint64_t lossy_until;	/* packets were lost shortly before */
+	struct xt_pace uc_pace; /* of the UC QPs together */
+	bool tx_full;		/* tx_get failed in this round */
 	struct xt_tuning tuning;
 	bool entered; /* by another engine, see xt_engine_enter() */
 	bool adding;  /* several completions: whether CQs are armed is checked behind the last */

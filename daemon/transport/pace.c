@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Packet pacing of a QP's send queue: a token bucket in units of time. Each packet costs its
- * duration at the rate limit; `paid_until` is the time at which all packets sent would have passed
- * at that rate. It may be ahead of the clock by the duration of a burst.
+ * Packet pacing: a token bucket in units of time. Each packet costs its duration at the rate;
+ * `paid_until` is the time at which all packets sent would have passed at that rate. It may be
+ * ahead of the clock by the duration of a burst.
  */
 #include "engine.h"
 #include "pace.h"
@@ -14,13 +14,10 @@
 #define BURST_NS 1000000ull
 #define BURST_FRAMES 4
 
-/*
- * Returns the duration of bytes at the rate limit in ns; rounded up, so that the rate is never
- * exceeded.
- */
-static uint64_t duration(const struct xt_qp *qp, uint64_t bytes)
+/* Returns the duration of bytes in ns; rounded up, so that the rate is never exceeded. */
+static uint64_t duration(const struct xt_pace *p, uint64_t bytes)
 {
-	return (bytes * 8000000 + qp->attr.rate_limit - 1) / qp->attr.rate_limit;
+	return (bytes * 8000000 + p->rate - 1) / p->rate;
 }
 
 void xt_pace_set(struct xt_qp *qp, uint32_t burst)
@@ -29,42 +26,41 @@ void xt_pace_set(struct xt_qp *qp, uint32_t burst)
 	uint64_t frame;
 
 	xt_timer_set_rate(qp, XT_NEVER);
-	p->paid_until = 0;
-	if (!qp->attr.rate_limit)
+	*p = (struct xt_pace){ .rate = qp->attr.rate_limit };
+	if (!p->rate)
 		return;
-	frame = duration(qp, XT_TEMPLATE_LEN + XT_MAX_EXT + qp->mtu + XR_ICRC_LEN);
-	p->ahead = duration(qp, burst);
+	frame = duration(p, XT_TEMPLATE_LEN + XT_MAX_EXT + qp->mtu + XR_ICRC_LEN);
+	p->ahead = duration(p, burst);
 	if (!burst)
 		p->ahead = BURST_NS > BURST_FRAMES * frame ? BURST_NS : BURST_FRAMES * frame;
 	/* the last packet of a burst starts before the burst is over */
 	p->ahead = p->ahead > frame ? p->ahead - frame : 0;
 }
 
-static bool may_send(const struct xt_qp *qp)
+void xt_pace_set_uc(struct xt_engine *e, uint32_t rate)
 {
-	return qp->pace.paid_until <= qp->engine->now + qp->pace.ahead;
+	e->uc_pace = (struct xt_pace){ .rate = rate, .ahead = BURST_NS, .pause = BURST_NS / 4 };
 }
 
-bool xt_pace_limited_open(struct xt_qp *qp)
+bool xt_pace_limited_open(struct xt_qp *qp, const struct xt_pace *p)
 {
-	if (may_send(qp))
+	if (p->paid_until <= qp->engine->now + p->ahead)
 		return true;
-	xt_timer_set_rate(qp, qp->pace.paid_until - qp->pace.ahead);
+	xt_timer_set_rate(qp, p->paid_until - p->ahead + p->pause);
 	return false;
 }
 
-void xt_pace_limited_spend(struct xt_qp *qp, uint32_t bytes)
+void xt_pace_limited_spend(struct xt_pace *p, uint32_t bytes, uint64_t now)
 {
-	struct xt_pace *p = &qp->pace;
-
-	if (p->paid_until < qp->engine->now)
-		p->paid_until = qp->engine->now;
-	p->paid_until += duration(qp, bytes);
+	if (p->paid_until < now)
+		p->paid_until = now;
+	p->paid_until += duration(p, bytes);
 }
 
 bool xt_pace_limited_last(const struct xt_qp *qp, uint32_t bytes)
 {
-	uint64_t from = qp->pace.paid_until, now = qp->engine->now;
+	const struct xt_pace *p = &qp->pace;
+	uint64_t from = p->paid_until, now = qp->engine->now;
 
-	return (from > now ? from : now) + duration(qp, bytes) > now + qp->pace.ahead;
+	return (from > now ? from : now) + duration(p, bytes) > now + p->ahead;
 }

@@ -199,12 +199,6 @@ struct xt_receive {
 	uint64_t length; /* bytes of its SGEs */
 };
 
-/* State of a rate limit, in ns of the engine's clock; the rate is an attribute of the QP. */
-struct xt_pace {
-	uint64_t paid_until; /* when all packets sent would have passed at that rate */
-	uint64_t ahead;	     /* how far paid_until may be ahead of now */
-};
-
 /* ---- the queue pair ------------------------------------------------------------------------- */
 
 struct xt_qp {

@@ -277,10 +277,12 @@ struct xt_tuning {
 	uint32_t first_window;	/* of a new QP, it doubles with each round trip; 0: window */
 	uint32_t engine_window; /* divided among the flows that have packets in flight */
 	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
+	uint32_t uc_rate;	/* of the UC QPs together, kbit/s: 0 (no limit)..XT_MAX_RATE */
 };
 #define XT_TUNING_DEFAULT                                                                          \
 	{                                                                                          \
-		.window = 256, .first_window = 32, .engine_window = 2048, .read_packets = 64       \
+		.window = 256, .first_window = 32, .engine_window = 2048, .read_packets = 64,      \
+		.uc_rate = 10000000                                                                \
 	}
 /* Returns -EINVAL for values out of range. Connected QPs keep their limits. */
 int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);

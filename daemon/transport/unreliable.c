@@ -64,7 +64,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct xt_swqe *w;
 	uint32_t cost;
 
-	for (cost = 0; (w = current(qp)) && xt_pace_open(qp); cost++) {
+	for (cost = 0; (w = current(qp)) && xt_pace_uc_open(qp); cost++) {
 		if (cost == budget) {
 			*more = true;
 			break;
@@ -84,7 +84,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			*more = true;
 			break;
 		}
-		xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.ext_len + p.payload.len));
+		xt_pace_uc_spend(qp, xt_frame_len(&qp->tmpl, p.ext_len + p.payload.len));
 		r->unacked = r->max = ++r->next;
 		if (r->next == w->psn + w->npsn && !finish(qp, w))
 			break;

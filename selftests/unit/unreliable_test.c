@@ -805,6 +805,62 @@ static void test_paced(uint32_t type)
 	end();
 }
 
+/* The UC QPs of an engine together keep to a rate, and to their turns. */
+static void test_uc_rate(void)
+{
+	struct xt_tuning t = XT_TUNING_DEFAULT;
+	uint64_t next, start, bytes = 0, early = 0, least = XT_NEVER, last = 0;
+	unsigned i, seen = 0;
+
+	begin(XR_QPT_UC, false);
+	t.uc_rate = 100000; /* 100 Mbit/s: 80 ns a byte */
+	xt_engine_tune(h->engine, &t);
+	for (i = 0; i < H_DEPTH; i++) {
+		h_post_send(&qa, i, XR_WR_SEND, BASE, MTU, key);
+		h_post_send(&qb, i, XR_WR_SEND, BASE, MTU, key);
+	}
+	start = h->now;
+	xt_qp_doorbell(qa.qp, h->now);
+	xt_qp_doorbell(qb.qp, h->now);
+	for (next = h->now; next != XT_NEVER; h->now = next) {
+		next = xt_engine_run(h->engine, h->now);
+		if (h->sent_count == seen)
+			continue;
+		if (last && h->now - last < least)
+			least = h->now - last;
+		last = h->now;
+		/* a millisecond ahead at most, the length of a packet apart */
+		early += bytes > (h->now - start + 1000000) / 80;
+		for (; seen < h->sent_count; seen++)
+			bytes += h->sent[seen].len;
+		if (next == XT_NEVER)
+			break;
+	}
+	TAP_OK(seen == 2 * H_DEPTH && !early, "UC QPs keep to the rate that they share");
+	TAP_OK(last - start >= (bytes - 2 * MTU) * 80 - 1000000 - 250000 &&
+		       last - start <= bytes * 80,
+	       "and reach it");
+	TAP_OK(least >= 250000, "they send in batches");
+	t.uc_rate = XT_MAX_RATE + 1;
+	TAP_OK(xt_engine_tune(h->engine, &t) == -EINVAL, "a rate above the maximum is refused");
+	end();
+}
+
+static void test_uc_no_rate(void)
+{
+	struct xt_tuning t = XT_TUNING_DEFAULT;
+	unsigned i;
+
+	begin(XR_QPT_UC, false);
+	t.uc_rate = 0;
+	xt_engine_tune(h->engine, &t);
+	for (i = 0; i < 8; i++)
+		h_post_send(&qa, i, XR_WR_SEND, BASE, 30 * MTU, key);
+	run();
+	TAP_OK(h->sent_count == 8 * 30, "without a rate all packets are sent at once");
+	end();
+}
+
 /* ---- QPs that receive ---------------------------------------------------- */
 
 static void test_receivers(uint32_t type)
@@ -860,6 +916,8 @@ int main(void)
 	test_catch_up_bounded();
 	test_paced(XR_QPT_UC);
 	test_paced(XR_QPT_UD);
+	test_uc_rate();
+	test_uc_no_rate();
 	test_receivers(XR_QPT_UC);
 	test_receivers(XR_QPT_UD);
 	return tap_end();
