@@ -53,22 +53,15 @@ load datagram
 	perftest ib_send_bw -c UC -x @4 -s 4096 -n 100
 }
 
-# Without a rate for UC, two of five messages are lost. With it, some are if a worker waits long for a processor.
-@test "UC WRITEs of 64 KiB in both directions at once do not overflow the receive rings" {
-	local h all_sent=0 all_lost=0
+# Faster senders fill the receive rings while a worker waits for a processor. The number of losses depends on the load of
+# the machine, so it is not compared.
+@test "UC WRITEs of 64 KiB in both directions at once keep to the rate for UC" {
+	local mbytes
 
-	((SLOW == 1)) || skip "a worker waits too long for an emulated processor"
-	for h in a b; do
-		all_sent=$((all_sent - $(counter $h tx_packets)))
-		all_lost=$((all_lost - $(status_of $h ".workers | map(.rx_ring_full) | add")))
-	done
-	perftest ib_write_bw -c UC -b -x @4 -s 65536 -n 20000
-	for h in a b; do
-		all_sent=$((all_sent + $(counter $h tx_packets)))
-		all_lost=$((all_lost + $(status_of $h ".workers | map(.rx_ring_full) | add")))
-	done
-	echo "$all_lost frames of $all_sent packets"
-	((all_sent >= 640000 && all_lost < all_sent / 20 / 16))
+	perftest ib_write_bw -c UC -b -x @4 -s 65536 -n $((20000 / SLOW))
+	mbytes=$(awk '$1 == 65536 { printf "%d", $4 }' "$OUT/client")	# MiB/s of both directions
+	echo "$mbytes MiB/s, $(status_of a ".workers | map(.rx_ring_full) | add") frames lost on host a"
+	((mbytes > 0 && mbytes <= 2 * 1250000000 / 1048576 + 50))
 }
 
 @test "perftest works over UD" {
