@@ -129,38 +129,94 @@ needs_plain_provider() {
 	grep -q 'hca_id:.*xra' "$info"
 }
 
-# podman_run HOST DEVICE PROGRAM...: runs the program in a container, in a mount namespace of its own, in which /run/cdi
-# has the file of the host
+# podman_run HOST USER DEVICE PROGRAM...: runs the program in a container of that user, in a mount namespace of its own,
+# in which /run/cdi has the file of the host, and the user an account and user IDs
 podman_run() {
-	local dir=$BATS_TEST_TMPDIR/podman h=$1
+	local dir=$PODMAN h=$1 user=$2
 
-	mkdir -p "$dir"/root/{usr/bin,usr/lib,usr/lib64,etc,proc,sys,dev,run,tmp}
-	ln -sfn usr/bin "$dir/root/bin"
-	ln -sfn usr/lib "$dir/root/lib"
-	ln -sfn usr/lib64 "$dir/root/lib64"
 	cdi "$h" >"$dir/$h.json"
 	# Limits below those of every machine: podman's own need CAP_SYS_RESOURCE, also with --ulimit host.
 	# crun refuses machines with both versions of cgroups; the container is in no group of its own anyway.
 	# shellcheck disable=SC2016	# for the inner shell
-	on "$h" unshare -m sh -c 'mount -t tmpfs none /run && mkdir -p /run/cdi "$2" &&
+	on "$h" unshare -m sh -c 'for file in passwd subuid subgid; do
+			touch /etc/$file && mount --bind "$1/$file" /etc/$file || exit
+		done
+		mount -t tmpfs -o mode=755 none /run && mkdir -p /run/cdi "$2" &&
 		mount --bind "$1/sockets" "$2" && cp "$1/$3.json" /run/cdi/xroce.json &&
 		umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && shift 3 && exec "$@"' \
-		sh "$dir" "$RUN" "$h" podman --root "$dir/storage" --runroot "$dir/run" --cgroup-manager=cgroupfs \
-		--events-backend=file run --rm --cgroups=disabled --network=host --cap-drop=all \
+		sh "$dir" "$RUN" "$h" setpriv --reuid "$user" --regid "$user" --groups "$PODMAN_GROUP" \
+		env HOME="$dir/home.$user" XDG_RUNTIME_DIR="$dir/home.$user" \
+		podman --root "$dir/home.$user/storage" --runroot "$dir/home.$user/run" --cgroup-manager=cgroupfs \
+		--events-backend=file run --rm --cgroups=disabled --network=host --cap-drop=all --group-add=keep-groups \
 		--ulimit nofile=1024:1024 --ulimit nproc=1024:1024 \
 		-v /usr/bin:/usr/bin:ro -v /usr/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:ro -v /usr/lib64:/usr/lib64:ro \
-		--device "xroce/rdma=$2" --rootfs "$dir/root" "${@:3}"
+		--device "xroce/rdma=$3" --rootfs "$dir/home.$user/root" "${@:4}"
+}
+
+# podman_for USER: prepares PODMAN, a folder with what podman_run needs for the user
+podman_for() {
+	local home
+
+	PODMAN=$(mktemp -d /tmp/xroce-podman.XXXXXX)
+	PODMAN_GROUP=$(stat -c %g "$RUN/a/xra.sock")
+	home=$PODMAN/home.$1
+	chmod 755 "$PODMAN"
+	mkdir -p "$PODMAN/sockets" "$home"/root/{usr/bin,usr/lib,usr/lib64,etc,proc,sys,dev,run,tmp}
+	ln -s usr/bin "$home/root/bin"
+	ln -s usr/lib "$home/root/lib"
+	ln -s usr/lib64 "$home/root/lib64"
+	chown -R "$1:$1" "$home"
+	{
+		cat /etc/passwd
+		echo "xroce-test:x:$1:$1::$home:/bin/sh"
+	} >"$PODMAN/passwd"
+	echo "xroce-test:200000:65536" | tee "$PODMAN/subuid" >"$PODMAN/subgid"
+	mount --bind "$RUN" "$PODMAN/sockets"
+}
+
+# Without root, podman keeps a process that holds the user namespace.
+podman_end() {
+	[[ -n ${PODMAN:-} ]] || return 0
+	find "$PODMAN" -path '*/libpod/tmp/pause.pid' -exec cat {} \; | while read -r pid; do kill "$pid"; done
+	umount "$PODMAN/sockets"
+	rm -rf "$PODMAN"
+	unset PODMAN
+}
+
+teardown() {
+	podman_end
+	report_failure
 }
 
 @test "podman gives devices by name to containers" {
 	requires podman crun
 	needs_plain_provider
-	mkdir -p "$BATS_TEST_TMPDIR/podman/sockets"
-	mount --bind "$RUN" "$BATS_TEST_TMPDIR/podman/sockets"
-	run podman_run a xra ibv_devinfo
-	umount "$BATS_TEST_TMPDIR/podman/sockets"
+	podman_for 0
+	run -0 podman_run a 0 xra ibv_devinfo
+	[[ $output == *"hca_id:"*xra* ]]
+}
+
+@test "containers of podman without root transfer data, if the user is in the group" {
+	requires podman crun newuidmap
+	needs_plain_provider
+	local user=64792 server status=0
+
+	podman_for "$user"
+	run -0 podman_run a "$user" xra cat /proc/self/uid_map
 	echo "$output"
-	[[ $status == 0 && $output == *"hca_id:"*xra* ]]
+	[[ $output == *" $user "*"200000"* ]]
+	podman_run a "$user" xra timeout $((60 * SLOW)) ibv_rc_pingpong -g "$(gid_index a "$A4")" -p "$PORT" -c -n 200 3>&- &
+	server=$!
+	wait_for 20 listens a "$PORT"
+	equal "user of the program" "$(ctl a qp -j xra comm ibv_rc_pingpong | jq '.[0].uid')" "$user"
+	run_on b timeout $((30 * SLOW)) ibv_rc_pingpong -g "$(gid_index b "$B4")" -p "$PORT" -c -n 200 "$A4" || status=$?
+	wait "$server" || status=$?
+	((status == 0))
+	# a user who is not in the group gets no device
+	PODMAN_GROUP=$user
+	run ! podman_run a "$user" xra ibv_devinfo -d xra
+	echo "$output"
+	[[ $output != *"hca_id:"* ]]
 }
 
 @test "without root, unshare -rn names what it lacks, and programs reach the daemon of the host" {

@@ -45,7 +45,7 @@ trace() {
 # trace_end: ends it; maps are printed then
 trace_end() {
 	kill -INT "$TRACER"
-	wait_for 20 not alive "$TRACER"
+	wait_for 60 not alive "$TRACER"	# each probe waits for the kernel to be detached
 	cat "$TRACE"
 }
 
