@@ -293,6 +293,8 @@ static enum xt_side put_from_segs(struct xt_step *step, struct xt_mem_at to,
 			skip -= seg->len;
 		run = seg->len - (uint32_t)skip < len ? seg->len - (uint32_t)skip : len;
 		err = xt_mem_write(step, to.mem, to.off, seg->data + skip, run);
+		if (err == XT_STEP_ABSENT)
+			return not_copied(err, XT_SIDE_SOURCE, error);
 		if (err && err != -EINPROGRESS)
 			return not_copied(err, XT_SIDE_TARGET, error);
 		if (err)

@@ -246,6 +246,16 @@ static int place_read(struct xt_step *step, const struct xt_step_place *to,
 	return err;
 }
 
+/* Copies from a mapped segment to one that is not mapped. */
+static int write_mapped(struct xt_step *step, const struct xt_step_place *to,
+			const struct xt_step_place *from, uint64_t len, bool *src_failed)
+{
+	int err = write_seg(step, to, place_ptr(from), len);
+
+	*src_failed = err == XT_STEP_ABSENT;
+	return *src_failed ? reported(from->mem, -EFAULT) : err;
+}
+
 /* Copies bytes that lie in one segment on each side; their length: as run_of() returns it. */
 static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 		    const struct xt_step_place *from, uint64_t len, bool *src_failed)
@@ -267,7 +277,7 @@ static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 		return reported(*src_failed ? from->mem : to->mem, err);
 	}
 	if (src)
-		return write_seg(step, to, src, len);
+		return write_mapped(step, to, from, len, src_failed);
 	return copy_through_buffer(step, to, from, len, src_failed);
 }
 

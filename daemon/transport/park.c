@@ -88,11 +88,7 @@ static bool may_have_changed(const struct xt_step *s)
 	return found;
 }
 
-/*
- * A packet is lost. If it is the one whose step was parked, the step ends, as if the packet had
- * never been received.
- */
-static void lose(struct xt_qp *qp, enum xt_park_side side)
+void xt_park_lose(struct xt_qp *qp, enum xt_park_side side)
 {
 	struct xt_step *step = qp->park.step;
 	bool response = side == XT_PARK_REQUESTER;
@@ -124,7 +120,7 @@ void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len)
 	if (item)
 		xt_parked_put_in(qp, &qp->park.packets[side], item);
 	else
-		lose(qp, side);
+		xt_park_lose(qp, side);
 	return item;
 }
 

@@ -62,6 +62,11 @@ void xt_park_set_flow(struct xt_qp *qp, struct xt_flow *flow);
  * struct xt_parked is in front. Returns NULL if the packet is lost.
  */
 void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len);
+/*
+ * A packet is lost. If it is the one whose step was parked, the step ends, as if the packet had
+ * never been received.
+ */
+void xt_park_lose(struct xt_qp *qp, enum xt_park_side side);
 /* Parks a received packet of a connected QP. */
 void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* Returns true if packets of that side wait already, so that later ones must as well. */

@@ -107,7 +107,11 @@ struct xt_step_place {
 	uint64_t off; /* in the region */
 };
 
-/* These return 0, a negative errno, or -EINPROGRESS if the step must be parked. */
+/*
+ * These return 0, a negative errno, or -EINPROGRESS if the step must be parked. The mapped memory
+ * that xt_step_write() reads may be absent: XT_STEP_ABSENT.
+ */
+#define XT_STEP_ABSENT (-ENXIO)
 int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len);
 /* The same into mapped memory of a program, in the order of xt_guard_place() */
 int xt_step_place_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len,

@@ -207,9 +207,6 @@ struct xt_mem_io *xt_step_read_at(struct xt_step *s, const struct xt_step_place 
 	return io;
 }
 
-/* Result of a read: the target is absent */
-#define ABSENT (-ENXIO)
-
 /*
  * Reads into memory of this process, or with place into mapped memory of a program. All chunks are
  * started before the first is waited for. Nothing is stored behind a chunk that has not been read,
@@ -237,7 +234,7 @@ static int read_to(struct xt_step *s, const struct xt_step_place *from, uint8_t 
 		if (!waiting && !place)
 			xt_copy(dst, io->data + skip, n);
 		else if (!waiting && xt_guard_place(dst, io->data + skip, n))
-			return ABSENT;
+			return XT_STEP_ABSENT;
 		use_read(s, io);
 		read_ahead(s, p.mem, p.seg, io->at + io->len);
 	}
@@ -254,6 +251,6 @@ int xt_step_place_read(struct xt_step *s, const struct xt_step_place *from, void
 {
 	int err = read_to(s, from, dst, len, true);
 
-	*src_failed = err != ABSENT;
-	return err == ABSENT ? -EFAULT : err;
+	*src_failed = err != XT_STEP_ABSENT;
+	return err == XT_STEP_ABSENT ? -EFAULT : err;
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "bytes.h"
+#include "guard.h"
 #include "qp.h"
 #include "step_io.h"
 #include "wr_kind.h"
@@ -134,7 +134,10 @@ static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const 
 	io = xt_io_new(s, to->mem, len, &err);
 	if (!io)
 		return err;
-	xt_copy(io->data, src, len);
+	if (xt_guard_copy(io->data, src, len)) {
+		xt_io_free(io);
+		return XT_STEP_ABSENT;
+	}
 	return start_write(s, io, to);
 }
 

@@ -11,10 +11,12 @@
 #include "copy.h"
 #include "engine.h"
 #include "flow.h"
+#include "guard.h"
 #include "group.h"
 #include "loopback_show.h"
 #include "pace.h"
 #include "packet.h"
+#include "parked.h"
 #include "qp.h"
 #include "requester.h"
 #include "responder.h"
@@ -233,25 +235,41 @@ struct parked_datagram {
 	uint8_t data[];
 };
 
-static void park(struct xt_qp *qp, const struct datagram *d)
+/* Copies the payload. Returns false if it is mapped memory of a sender that is absent. */
+static bool copy_payload(struct parked_datagram *item, const struct datagram *d)
 {
-	struct parked_datagram *item = xt_park_add(qp, XT_PARK_RESPONDER, sizeof(*item) + d->len);
 	const struct xt_seg *seg = d->src.seg;
 	uint64_t skip = d->src.off;
 	uint32_t at, run;
 
-	if (!item)
-		return;
-	item->d = *d;
-	item->payload = (struct xt_seg){ item->data, d->len };
-	item->d.src.seg = &item->payload;
-	item->d.src.off = 0;
 	for (at = 0; at < d->len; at += run, seg++, skip = 0) {
 		for (; skip >= seg->len; seg++)
 			skip -= seg->len;
 		run = seg->len - skip < d->len - at ? seg->len - skip : d->len - at;
-		memcpy(item->data + at, seg->data + skip, run);
+		if (xt_guard_copy(item->data + at, seg->data + skip, run))
+			return false;
 	}
+	return true;
+}
+
+static enum xt_side park(struct xt_qp *qp, const struct datagram *d, struct xt_wc_error *error)
+{
+	struct parked_datagram *item = xt_park_add(qp, XT_PARK_RESPONDER, sizeof(*item) + d->len);
+
+	if (!item)
+		return XT_SIDE_NONE;
+	if (!copy_payload(item, d)) {
+		xt_parked_take_out(qp, &item->head);
+		xt_parked_free(qp, &item->head);
+		xt_park_lose(qp, XT_PARK_RESPONDER);
+		*error = (struct xt_wc_error){ IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
+		return XT_SIDE_SOURCE;
+	}
+	item->d = *d;
+	item->payload = (struct xt_seg){ item->data, d->len };
+	item->d.src.seg = &item->payload;
+	item->d.src.off = 0;
+	return XT_SIDE_NONE;
 }
 
 /* Returns false if the datagram must go on waiting. */
@@ -308,8 +326,7 @@ static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 			return XT_SIDE_SOURCE;
 		d->src = (struct xt_source){ .seg = payload.seg };
 	}
-	park(qp, d);
-	return XT_SIDE_NONE;
+	return park(qp, d, error);
 }
 
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)

@@ -206,41 +206,67 @@ static void test_messages(void)
 	}
 }
 
-/* ---- a target whose pages the program freed -------------------------------------------------- */
+/* ---- memory whose pages the program freed ---------------------------------------------------- */
 
 static void on_absent(int sig, siginfo_t *info, void *context)
 {
 	xt_guard_fault(info->si_addr);
-	/* the store was not guarded: the daemon would end */
+	/* the access was not guarded: the daemon would end */
 	_exit(1);
 }
 
-static void test_absent(uint8_t opcode, const char *name, uint32_t status)
+/* Maps a file whose pages are gone. */
+static uint8_t *map_absent(void)
 {
-	struct sigaction action = { .sa_sigaction = on_absent,
-				    .sa_flags = SA_SIGINFO | SA_NODEFER };
 	int fd = memfd_create("absent", MFD_CLOEXEC);
-	struct sigaction before;
-	void *dst;
+	void *p;
 
 	if (fd < 0 || ftruncate(fd, SIZE))
 		abort();
-	dst = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (dst == MAP_FAILED || ftruncate(fd, 0))
+	p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED || ftruncate(fd, 0))
 		abort();
 	close(fd);
+	return p;
+}
+
+/* A message between memory that is absent and memory that is not mapped */
+static void test_absent(const char *name, uint8_t opcode, uint64_t from, uint32_t status)
+{
+	struct sigaction action = { .sa_sigaction = on_absent,
+				    .sa_flags = SA_SIGINFO | SA_NODEFER };
+	uint64_t to = from == SLOW ? FAST : SLOW;
+	bool read = opcode == XR_WR_RDMA_READ;
+	uint8_t *absent = map_absent();
+	struct sigaction before;
+
 	sigaction(SIGBUS, &action, &before);
 	begin(true);
 	fast_mr.mem.ops = &no_ops;
-	fast_mr.seg.ptr = dst;
-	post_message(&(struct message){ .opcode = opcode, .from = SLOW }, FAST, 700);
+	fast_mr.seg.ptr = absent;
+	if (opcode == XR_WR_SEND)
+		h_post_recv(&b, 1, to, 700, to == SLOW ? slow_key : fast_key);
+	post(&a, 2, opcode, read ? to : from, read ? from : to, 700);
 	ring(&a);
 	finish_all();
-	TAP_OK(completes(2, status), "%s over loopback to an absent page from memory that is read",
-	       name);
+	TAP_OK(completes(2, status), "%s", name);
 	end(name);
 	sigaction(SIGBUS, &before, NULL);
-	munmap(dst, SIZE);
+	munmap(absent, SIZE);
+}
+
+static void test_all_absent(void)
+{
+	test_absent("WRITE over loopback to an absent page", XR_WR_RDMA_WRITE, SLOW,
+		    IBV_WC_REM_OP_ERR);
+	test_absent("READ over loopback to an absent page", XR_WR_RDMA_READ, SLOW,
+		    IBV_WC_LOC_PROT_ERR);
+	test_absent("WRITE over loopback from an absent page", XR_WR_RDMA_WRITE, FAST,
+		    IBV_WC_LOC_PROT_ERR);
+	test_absent("READ over loopback from an absent page", XR_WR_RDMA_READ, FAST,
+		    IBV_WC_REM_OP_ERR);
+	test_absent("SEND over loopback from an absent page", XR_WR_SEND, FAST,
+		    IBV_WC_LOC_PROT_ERR);
 }
 
 /* ---- a thread polls the last word ------------------------------------------------------------ */
@@ -300,8 +326,7 @@ int main(int argc, char **argv)
 	test_tail(false);
 	test_tail(true);
 	test_messages();
-	test_absent(XR_WR_RDMA_WRITE, "WRITE", IBV_WC_REM_OP_ERR);
-	test_absent(XR_WR_RDMA_READ, "READ", IBV_WC_LOC_PROT_ERR);
+	test_all_absent();
 	test_poller(200, writes);
 	test_poller(1024, writes);
 	test_poller(4096, writes);
