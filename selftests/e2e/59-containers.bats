@@ -176,8 +176,14 @@ podman_for() {
 
 # Without root, podman keeps a process that holds the user namespace.
 podman_end() {
+	local pid
+
 	[[ -n ${PODMAN:-} ]] || return 0
-	find "$PODMAN" -path '*/libpod/tmp/pause.pid' -exec cat {} \; | while read -r pid; do kill "$pid"; done
+	pid=$(find "$PODMAN" -path '*/libpod/tmp/pause.pid' -exec cat {} \;)
+	if [[ -n $pid ]]; then
+		kill "$pid"
+		wait_for 10 not alive "$pid"
+	fi
 	umount "$PODMAN/sockets"
 	rm -rf "$PODMAN"
 	unset PODMAN
