@@ -102,15 +102,17 @@ int cli_client_set_fault(struct cli_client *c, const char *rules);
 int cli_client_explain(const struct cli_client *c, const char *doing, int err);
 
 /* print.c */
-json_t *cli_parse(const char *text);		  /* NULL: not JSON */
-bool cli_print(const char *text, bool hide_zero); /* false: not JSON */
-/* Returns the rows of a list that are in a state, as text; NULL: not JSON, or no memory. */
-char *cli_in_state(const char *text, const char *state);
+json_t *cli_parse(const char *text);			 /* NULL: not JSON */
+bool cli_print(const char *text, bool hide_zero);	 /* false: not JSON */
+void cli_in_state(json_t *list, const char *state);	 /* removes the rows in another state */
 void cli_print_field(const char *value);		 /* replaces control characters */
 void cli_print_value(const char *name, const json_t *v); /* as one word, in quotes if need be */
 void cli_print_json(const json_t *root);
 void cli_print_blocks(const json_t *list); /* each row as an object */
-void cli_print_init(void);		   /* decides whether there are colours and units */
+/* Prints JSON, with line breaks or without them, or text, as the options say. */
+void cli_print_reply(const struct cli *cli, const json_t *root);
+void cli_end_json(const struct cli *cli); /* ends the line of JSON */
+void cli_print_init(void);		  /* decides whether there are colours and units */
 /* Write a number with a unit or with the prefix of a power of 1000. */
 void cli_duration(double ns, char *text, size_t room);
 void cli_amount(double n, char *text, size_t room);

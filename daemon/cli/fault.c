@@ -174,16 +174,14 @@ static char *read_rules(struct cli *cli, int words, char **word, int *status)
 static int print_faults(const struct cli *cli, const char *status)
 {
 	json_t *root = cli_parse(status), *faults = json_object_get(root, "faults");
-	char *text = json_dumps(cli->json ? faults : json_object_get(faults, "rules"),
-				JSON_INDENT(2));
+	bool found = faults;
 
-	if (text && cli->json)
-		puts(text);
-	else if (text)
-		cli_print(text, false);
-	free(text);
+	if (found) {
+		cli_print_reply(cli, cli->json ? faults : json_object_get(faults, "rules"));
+		cli_end_json(cli);
+	}
 	json_decref(root);
-	return text ? CLI_OK : cli_error("the status of the daemon does not contain the faults");
+	return found ? CLI_OK : cli_error("the status of the daemon does not contain the faults");
 }
 
 int cli_fault(struct cli *cli, int argc, char **argv)

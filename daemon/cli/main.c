@@ -63,9 +63,9 @@ static const struct cli_command commands[] = {
 		"sum of each second), link, GIDs, clients, hits of fault rules.\n"
 		"NAME VALUE pairs keep the events that have the value, or one of several with\n"
 		"commas; names may be abbreviated. Values of \"event\":\n"
-		"  qp_created, qp_destroyed, qp_state, qp_error, cq_error, srq_error, nak, "
-		"timeout,\n"
-		"  link, gid_added, gid_removed, client_connected, client_left, fault, lost\n"
+		"  qp_created, qp_destroyed, qp_state, qp_error, cq_error, srq_error, nak,\n"
+		"  timeout, link, gid_added, gid_removed, client_connected, client_left, fault,\n"
+		"  lost\n"
 		"Example: xroce monitor event qp_error,nak\n",
 		cli_monitor,
 		0,
@@ -130,7 +130,7 @@ static const struct cli_command commands[] = {
 		"capture",
 		"DEV [-w FILE] [FILTER...]",
 		"record the packets of a device as pcapng",
-		"FILE can be -, for a pipe into tshark or Wireshark; default: a line for each "
+		"FILE can be -, for a pipe into tshark or Wireshark; default: a line for each\n"
 		"packet.\n"
 		"  -w, --write FILE   write pcapng\n"
 		"  -s, --snap LEN     record at most LEN bytes of each packet\n"

@@ -456,21 +456,28 @@ void cli_print_blocks(const json_t *list)
 	}
 }
 
-char *cli_in_state(const char *text, const char *state)
+void cli_end_json(const struct cli *cli)
 {
-	json_t *list = cli_parse(text);
-	char *rows = NULL;
-	size_t i;
+	if (cli->json)
+		putchar('\n');
+}
 
-	if (!list)
-		return NULL;
-	for (i = json_array_size(list); i-- > 0;) {
+void cli_print_reply(const struct cli *cli, const json_t *root)
+{
+	if (cli->json)
+		json_dumpf(root, stdout, cli->pretty ? JSON_INDENT(2) : JSON_COMPACT);
+	else if (cli->detail && json_is_array(root))
+		cli_print_blocks(root);
+	else
+		cli_print_json(root);
+}
+
+void cli_in_state(json_t *list, const char *state)
+{
+	for (size_t i = json_array_size(list); i-- > 0;) {
 		const json_t *row = json_array_get(list, i);
 
 		if (!is_in(row, "state", state) && !is_in(row, "cm_state", state))
 			json_array_remove(list, i);
 	}
-	rows = json_dumps(list, JSON_INDENT(2));
-	json_decref(list);
-	return rows;
 }

@@ -32,7 +32,7 @@ static json_t *describe(const struct cli *cli, const char *name)
 int cli_list(struct cli *cli, int argc, char **argv)
 {
 	int first = cli_options(cli, argc, argv);
-	char **names, **p, *text;
+	char **names, **p;
 	json_t *list;
 
 	if (first < 0)
@@ -46,15 +46,9 @@ int cli_list(struct cli *cli, int argc, char **argv)
 	for (p = names; *p; p++)
 		json_array_append_new(list, describe(cli, *p));
 	xp_sockets_free(names);
-	text = json_dumps(list, JSON_INDENT(2));
+	cli_print_reply(cli, list);
+	cli_end_json(cli);
 	json_decref(list);
-	if (!text)
-		return cli_error("out of memory");
-	if (cli->json)
-		puts(text);
-	else
-		cli_print(text, false);
-	free(text);
 	return CLI_OK;
 }
 
@@ -95,38 +89,21 @@ static bool print_text(const struct cli *cli, const char *text)
 	return cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all);
 }
 
-static void print_json(const struct cli *cli, const json_t *root)
-{
-	if (cli->json) {
-		json_dumpf(root, stdout, cli->pretty ? JSON_INDENT(2) : JSON_COMPACT);
-		putchar('\n');
-	} else if (cli->detail && json_is_array(root)) {
-		cli_print_blocks(root);
-	} else {
-		cli_print_json(root);
-	}
-}
-
 /* Replies that need no change are printed as they are: they may have millions of rows. */
 static int print_reply(const struct cli *cli, const char *device, const char *text)
 {
-	char *rows = cli->state ? cli_in_state(text, cli->state) : NULL;
-	bool changed = cli->filters || cli->detail || (cli->json && cli->pretty);
-	json_t *root = NULL;
+	bool changed = cli->filters || cli->detail || cli->state || (cli->json && cli->pretty);
+	json_t *root = changed ? cli_parse(text) : NULL;
 	int status = CLI_OK;
-	bool ok;
+	bool ok = changed ? root != NULL : print_text(cli, text);
 
-	if (cli->state)
-		text = rows;
-	if (text && changed)
-		root = cli_parse(text);
-	ok = changed ? root != NULL : text && print_text(cli, text);
+	if (root && cli->state)
+		cli_in_state(root, cli->state);
 	if (root && cli->filters)
 		status = cli_filter(cli, root);
 	if (root && status == CLI_OK)
-		print_json(cli, root);
+		cli_print_reply(cli, root);
 	json_decref(root);
-	free(rows);
 	return ok ? status : cli_error("%s: the reply of the daemon is not JSON", device);
 }
 
@@ -137,6 +114,8 @@ static int show_one(const struct cli *cli, const char *device)
 
 	if (status == CLI_OK)
 		status = print_reply(cli, device, text);
+	if (status == CLI_OK)
+		cli_end_json(cli);
 	free(text);
 	return status;
 }

@@ -157,10 +157,38 @@ teardown_file() {
 	# the first one in the list, as ip(8)
 	equal "s" "$(ctl a s -j xra | jq -r .device)" xra
 	equal "c" "$(ctl a c -j xra | jq -c 'keys')" '["cm","transport","xdp"]'
+	local command commands
+
+	mapfile -t commands < <(ctl a help | sed -nE 's/^  ([a-z]+) .*/\1/p')
+	((${#commands[@]} == 22))
+	for command in "${commands[@]}"; do
+		ctl a help "$command" >"$BATS_TEST_TMPDIR/help"
+		grep -q "^usage: xroce $command" "$BATS_TEST_TMPDIR/help"
+		not grep -E '.{81}' "$BATS_TEST_TMPDIR/help"
+	done
 	run -2 ctl a help nonsense
 	[[ $output == *"unknown command 'nonsense'"* ]]
 	run -2 ctl a qp xra --all
 	[[ $output == *"'qp' has no counters"* ]]
+}
+
+@test "JSON is one line, with -p several" {
+	local command
+
+	ctl a fault xra rules 'delay 1us opcode 3; delay 2us opcode 3'
+	for command in list status counters limits qp 'qp xra' 'qp -s RTS' 'qp type RC' 'mr -d xra' cq client 'fault xra'; do
+		# shellcheck disable=SC2086
+		ctl a $command -j >"$BATS_TEST_TMPDIR/json"
+		jq -e 'length >= 0' "$BATS_TEST_TMPDIR/json"
+		equal "lines of $command -j" "$(wc -l <"$BATS_TEST_TMPDIR/json")" 1
+		# shellcheck disable=SC2086
+		equal "values of $command -jp" "$(ctl a $command -jp | jq -s length)" 1
+	done
+	for command in list status 'fault xra'; do
+		# shellcheck disable=SC2086
+		(($(ctl a $command -jp | wc -l) > 3))
+	done
+	ctl a fault xra off
 }
 
 @test "rows have the age and the owner of their object" {
@@ -386,7 +414,7 @@ on_screen() {
 	python3 "$BATS_TEST_DIRNAME/fake_daemon.py" xrbig "$RUN/big/xrbig.sock" show 200 3>&- &
 	listening() { ss -Hlx | grep -q "$RUN/big/xrbig.sock"; }
 	wait_for 20 listening
-	equal "bytes" "$("$XROCE" -r "$RUN/big" mr -j xrbig | wc -c)" 200000000
+	equal "bytes" "$("$XROCE" -r "$RUN/big" mr -j xrbig | wc -c)" 200000001
 	wait
 	rm -r "$RUN/big"
 }
