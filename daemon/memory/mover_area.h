@@ -18,7 +18,7 @@
 
 #define XD_STAGING_LARGE 32 /* pieces of XT_MEM_IO_MAX bytes */
 #define XD_STAGING_SMALL 512
-#define XD_STAGING_SMALL_SIZE 4096u /* the largest payload of a packet */
+#define XD_STAGING_SMALL_SIZE 4160u /* the largest payload of a packet with a GRH, aligned */
 /* Parts of a group of pieces: their list is in the second half of a piece of staging. */
 #define XD_PARTS XR_GROUP_BYTES
 _Static_assert(XR_GROUP_BYTES + XR_GROUP_PIECES * sizeof(uint64_t) <= XD_STAGING_SMALL_SIZE,

@@ -280,29 +280,15 @@ static enum xt_side not_copied(int err, enum xt_side side, struct xt_wc_error *e
 	return side;
 }
 
-static enum xt_side put_from_segs(struct xt_step *step, struct xt_mem_at to,
+static enum xt_side put_from_segs(struct xt_step *step, const struct xt_mem_at *to,
 				  const struct xt_seg *seg, uint64_t skip, uint32_t len,
 				  struct xt_wc_error *error)
 {
-	enum xt_side all = XT_SIDE_NONE;
-	uint32_t run;
-	int err;
+	int err = xt_mem_write_segs(step, to, seg, skip, len);
 
-	for (; len; seg++, skip = 0) {
-		for (; skip >= seg->len; seg++)
-			skip -= seg->len;
-		run = seg->len - (uint32_t)skip < len ? seg->len - (uint32_t)skip : len;
-		err = xt_mem_write(step, to.mem, to.off, seg->data + skip, run);
-		if (err == XT_STEP_ABSENT)
-			return not_copied(err, XT_SIDE_SOURCE, error);
-		if (err && err != -EINPROGRESS)
-			return not_copied(err, XT_SIDE_TARGET, error);
-		if (err)
-			all = XT_SIDE_WAIT;
-		to.off += run;
-		len -= run;
-	}
-	return all;
+	if (!err)
+		return XT_SIDE_NONE;
+	return not_copied(err, err == XT_STEP_ABSENT ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
 }
 
 static enum xt_side put_from_mem(struct xt_step *step, const struct xt_mem_at *to,
@@ -330,7 +316,7 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 
 	if (wqe->flags & XR_SEND_INLINE) {
 		data = (struct xt_seg){ inline_data(src->qp, src->index), wqe->length };
-		return put_from_segs(src->step, to, &data, off, len, error);
+		return put_from_segs(src->step, &to, &data, off, len, error);
 	}
 	for (w = walk_to(&l, off); len; len -= r.len, to.off += r.len) {
 		r = walk_run(&w, len);
@@ -351,7 +337,7 @@ static enum xt_side put_from(const struct xt_mem_at *to, const struct xt_source 
 			     uint32_t len, struct xt_wc_error *error)
 {
 	if (src->seg)
-		return put_from_segs(src->step, *to, src->seg, off, len, error);
+		return put_from_segs(src->step, to, src->seg, off, len, error);
 	if (src->mem)
 		return put_from_mem(src->step, to, &(struct xt_mem_at){ src->mem, off }, len,
 				    error);
@@ -399,6 +385,7 @@ static enum xt_side scatter(const struct xt_sgl *to, uint64_t off, const struct 
 			continue;
 		if (!check_lkey(to, &r, XR_ACCESS_LOCAL_WRITE, &at, error))
 			return XT_SIDE_TARGET;
+		src->step->last = src->last && r.len == len;
 		side = put_from(&at, src, from, r.len, error);
 		if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
 			return side;
@@ -412,6 +399,5 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
 {
 	if (src->step->settled)
 		return result_of(src->step, error);
-	src->step->last = src->last;
 	return written(src->step, scatter(to, off, src, len, error));
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bytes.h"
+#include "transport.h"
 
 #define PAGE 4096u
 
@@ -131,6 +132,20 @@ int xt_guard_copy(void *to, const void *from, size_t len)
 	copy(to, from, len);
 	end();
 	return 0;
+}
+
+int xt_guard_copy_segs(uint8_t *to, const struct xt_seg *from, uint64_t skip, size_t len)
+{
+	int err = 0;
+	size_t run;
+
+	for (; len && !err; from++, skip = 0, to += run, len -= run) {
+		for (; skip >= from->len; from++)
+			skip -= from->len;
+		run = from->len - skip < len ? from->len - skip : len;
+		err = xt_guard_copy(to, from->data + skip, run);
+	}
+	return err;
 }
 
 int xt_guard_place(void *to, const void *from, size_t len)

@@ -12,8 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct xt_seg;
+
 /* Like xt_copy(). */
 int xt_guard_copy(void *to, const void *from, size_t len);
+/* The same from offset @skip of a list of bytes, which has at least skip + len. */
+int xt_guard_copy_segs(uint8_t *to, const struct xt_seg *from, uint64_t skip, size_t len);
 /*
  * Copies into memory of a program, which may poll the last byte of a message. The last bytes, at
  * most XT_GUARD_TAIL, are stored after all others, with release order: as one word if that is

@@ -9,6 +9,7 @@
 #include "integrity.h"
 #include "memory.h"
 #include "step.h"
+#include "transport.h"
 
 /* Bytes copied at a time between two segments that are not mapped */
 #define BOUNCE 16384
@@ -145,7 +146,7 @@ static int write_seg(struct xt_step *step, const struct xt_step_place *p, const 
 		return reported(p->mem, xt_guard_place(seg->ptr + (p->off - seg->off), src, len));
 	}
 	if (may_wait(step, p->mem))
-		return xt_step_write(step, p, src, len);
+		return xt_step_write(step, p, &(struct xt_seg){ (void *)src, len }, 0, len);
 	if (seg->pieces)
 		return access_parts(p, (uint8_t *)src, len, true);
 	return p->mem->ops->write(p->mem, seg, p->off - seg->off, src, len);
@@ -212,6 +213,26 @@ int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const v
 				       : -EFAULT;
 		n = span(p.seg, p.off, len);
 		add_result(&err, write_seg(step, &p, src, n));
+	}
+	return err;
+}
+
+int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const struct xt_seg *from,
+		      uint64_t skip, size_t len)
+{
+	struct xt_step_place p = { .mem = to->mem, .off = to->off };
+	int err = 0;
+	size_t run;
+
+	for (; skip >= from->len; from++)
+		skip -= from->len;
+	if (from->len - skip < len)
+		p.seg = find_seg(p.mem, p.off);
+	if (p.seg && p.seg->writable && xt_mem_waits(step, p.mem, p.off, (uint32_t)len))
+		return xt_step_write(step, &p, from, skip, len);
+	for (; len && goes_on(err); from++, skip = 0, p.off += run, len -= run) {
+		run = from->len - skip < len ? from->len - skip : len;
+		add_result(&err, xt_mem_write(step, p.mem, p.off, from->data + skip, run));
 	}
 	return err;
 }

@@ -28,6 +28,7 @@ struct xt_integrity;
 struct xt_mem;
 struct xt_mem_io;
 struct xt_mem_seg;
+struct xt_seg;
 struct xt_step;
 
 /* ---- accesses that finish later ------------------------------------------------------------- */
@@ -188,6 +189,12 @@ uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
 /* Returns the segment that contains an offset, NULL beyond the end. */
 const struct xt_mem_seg *xt_mem_seg_at(const struct xt_mem *mem, uint64_t off);
 
+/* A position in a region */
+struct xt_mem_at {
+	struct xt_mem *mem;
+	uint64_t off;
+};
+
 /* xt_guard_probe() of mapped memory of a region */
 int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);
 
@@ -198,6 +205,9 @@ int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);
 int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len);
 int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
 		 size_t len);
+/* Writes bytes from offset @skip of a list; len: not 0. Takes one access if possible. */
+int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const struct xt_seg *from,
+		      uint64_t skip, size_t len);
 /* Returns true if the bytes are in one segment without ptr, whose accesses may take time. */
 bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t off, uint32_t len);
 /*
@@ -206,12 +216,6 @@ bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t
  */
 bool xt_mem_fetch(struct xt_step *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
 		  uint32_t len);
-
-/* A position in a region */
-struct xt_mem_at {
-	struct xt_mem *mem;
-	uint64_t off;
-};
 
 /*
  * Copies between regions, directly if both are mapped. On an error, *src_failed is true if the

@@ -116,7 +116,9 @@ int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst,
 /* The same into mapped memory of a program, in the order of xt_guard_place() */
 int xt_step_place_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len,
 		       bool *src_failed);
-int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const void *src, size_t len);
+/* Writes bytes from offset @skip of a list. */
+int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const struct xt_seg *from,
+		  uint64_t skip, size_t len);
 /* len: at most XT_MEM_IO_MAX. *src_failed: as xt_mem_copy() */
 int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
 		 const struct xt_step_place *from, uint32_t len, bool *src_failed);

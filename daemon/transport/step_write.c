@@ -121,8 +121,8 @@ static bool must_delay(const struct xt_step *s)
 	return s->last && s->delayed;
 }
 
-static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const void *src,
-		       uint32_t len)
+static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const struct xt_seg *from,
+		       uint64_t skip, uint32_t len)
 {
 	struct xt_mem_io *io;
 	int err;
@@ -134,23 +134,24 @@ static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const 
 	io = xt_io_new(s, to->mem, len, &err);
 	if (!io)
 		return err;
-	if (xt_guard_copy(io->data, src, len)) {
+	if (xt_guard_copy_segs(io->data, from, skip, len)) {
 		xt_io_free(io);
 		return XT_STEP_ABSENT;
 	}
 	return start_write(s, io, to);
 }
 
-int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const void *src, size_t len)
+int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const struct xt_seg *from,
+		  uint64_t skip, size_t len)
 {
 	struct xt_step_place p = *to;
 	bool waiting = false;
 	size_t n;
 	int err;
 
-	for (; len; p.off += n, src = (const uint8_t *)src + n, len -= n) {
+	for (; len; p.off += n, skip += n, len -= n) {
 		n = len < XT_MEM_IO_MAX ? len : XT_MEM_IO_MAX;
-		err = write_chunk(s, &p, src, n);
+		err = write_chunk(s, &p, from, skip, n);
 		if (err && err != -EINPROGRESS)
 			return err;
 		waiting |= err;

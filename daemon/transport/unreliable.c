@@ -175,14 +175,37 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d, struct 
 		xt_rq_complete(qp, &cqe, d->solicited);
 }
 
-/* Copies the GRH and the payload to the memory of the receive. */
+/* Stores the payload of a datagram as a list, which has room for XR_MAX_SGE segments. */
+static void list_payload(const struct datagram *d, struct xt_seg *out)
+{
+	const struct xt_seg *from = d->src.seg;
+	uint64_t skip = d->src.off;
+	uint32_t left;
+
+	for (left = d->len; left; left -= (out++)->len, from++, skip = 0) {
+		for (; skip >= from->len; from++)
+			skip -= from->len;
+		out->data = from->data + skip;
+		out->len = from->len - skip < left ? from->len - (uint32_t)skip : left;
+	}
+}
+
+/*
+ * Copies the GRH and the payload to the memory of the receive, by one access if possible. A payload
+ * that is still in the memory of a work request takes another one.
+ */
 static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
-	struct xt_seg header = { d->grh, XR_GRH_LEN };
-	struct xt_source src = { .seg = &header, .step = d->src.step, .last = !d->len };
+	struct xt_seg whole[1 + XR_MAX_SGE];
+	struct xt_source src = { .seg = whole, .step = d->src.step, .last = d->src.seg || !d->len };
 	struct xt_sgl l = xt_receive_sgl(qp);
 	enum xt_side side, of_payload;
 
+	whole[0] = (struct xt_seg){ d->grh, XR_GRH_LEN };
+	if (d->src.seg) {
+		list_payload(d, whole + 1);
+		return xt_scatter(&l, 0, &src, XR_GRH_LEN + d->len, error);
+	}
 	side = xt_scatter(&l, 0, &src, XR_GRH_LEN, error);
 	if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
 		return side;
@@ -235,30 +258,14 @@ struct parked_datagram {
 	uint8_t data[];
 };
 
-/* Copies the payload. Returns false if it is mapped memory of a sender that is absent. */
-static bool copy_payload(struct parked_datagram *item, const struct datagram *d)
-{
-	const struct xt_seg *seg = d->src.seg;
-	uint64_t skip = d->src.off;
-	uint32_t at, run;
-
-	for (at = 0; at < d->len; at += run, seg++, skip = 0) {
-		for (; skip >= seg->len; seg++)
-			skip -= seg->len;
-		run = seg->len - skip < d->len - at ? seg->len - skip : d->len - at;
-		if (xt_guard_copy(item->data + at, seg->data + skip, run))
-			return false;
-	}
-	return true;
-}
-
 static enum xt_side park(struct xt_qp *qp, const struct datagram *d, struct xt_wc_error *error)
 {
 	struct parked_datagram *item = xt_park_add(qp, XT_PARK_RESPONDER, sizeof(*item) + d->len);
 
 	if (!item)
 		return XT_SIDE_NONE;
-	if (!copy_payload(item, d)) {
+	/* mapped memory of the sender may be absent */
+	if (xt_guard_copy_segs(item->data, d->src.seg, d->src.off, d->len)) {
 		xt_parked_take_out(qp, &item->head);
 		xt_parked_free(qp, &item->head);
 		xt_park_lose(qp, XT_PARK_RESPONDER);

@@ -57,40 +57,77 @@ static bool fails(unsigned i, uint32_t status)
 	return h_poll(h, &cqe) && cqe.is_recv && cqe.wr_id == i && cqe.status == status;
 }
 
+/* GRH and payload are written together, unless the payload is copied from mapped memory. */
+static unsigned writes_of(bool loopback)
+{
+	return type == XR_QPT_UD && loopback ? 2 : 1;
+}
+
 /* Finishes the writes of one message. */
-static void finish_message(int err)
+static void finish_message(int err, bool loopback)
 {
 	finish(err);
-	if (type == XR_QPT_UD && !err)
+	if (!err && writes_of(loopback) == 2)
 		finish(0);
 	settle();
 }
 
 static void test_posted(const char *how, bool loopback)
 {
-	unsigned i, each = header() ? 2 : 1;
 	bool ok = true;
+	unsigned i;
 
 	begin_sends(N, N, loopback);
-	TAP_OK(pending() == each * N && !b.qp->park.blocks[XT_PARK_SMALL] &&
+	TAP_OK(pending() == writes_of(loopback) * N && !b.qp->park.blocks[XT_PARK_SMALL] &&
 		       !b.qp->park.blocks[XT_PARK_LARGE],
 	       "%s: the data of all messages is posted, and none waits for an earlier one", how);
+	TAP_OK(submitted[0]->last == (writes_of(loopback) == 1) &&
+		       submitted[writes_of(loopback) - 1]->last,
+	       "%s: the write that ends the message is marked", how);
 	TAP_OK(idle(), "%s: no receive completes before its data is stored", how);
-	finish_message(0);
+	finish_message(0, loopback);
 	TAP_OK(received(0) && idle(), "%s: a receive completes when its data is stored", how);
 	for (i = 1; i < N; i++) {
-		finish_message(0);
+		finish_message(0, loopback);
 		ok &= received(i);
 	}
 	TAP_OK(ok && idle() && b.rq->consumer == N, "%s: all are received in order", how);
 	end(how);
 }
 
+/* A receive with the GRH and the payload in two places */
+static void test_two_places(void)
+{
+	struct xr_recv_wqe *w;
+	struct xr_sge *sge;
+	const char *how = "UD, GRH and payload in two places";
+
+	begin(false);
+	h_post_recv(&b, 0, SLOW, GRH, slow_key);
+	w = (struct xr_recv_wqe *)(b.rq + 1);
+	sge = (struct xr_sge *)(w + 1);
+	sge[1] = (struct xr_sge){ SLOW + 4096, 256, slow_key };
+	w->num_sge = 2;
+	memset(slow, 0, 5000);
+	send_to(0, 16);
+	ring(&a);
+	TAP_OK(pending() == 2 && submitted[0]->at == 0 && submitted[0]->len == GRH &&
+		       !submitted[0]->last && submitted[1]->len == 16 && submitted[1]->last,
+	       "%s: two writes, of which the second ends the message", how);
+	finish(0);
+	settle();
+	TAP_OK(!b.qp->rq.taken && h->cq_ring->producer == 1, "%s: the receive waits for both", how);
+	finish_all();
+	TAP_OK(h->cq_ring->producer == 2 && !memcmp(slow + 4096, fast, 16) && slow[20],
+	       "%s: both are stored", how);
+	end(how);
+}
+
 static void test_failures(const char *how, bool loopback)
 {
 	begin_sends(4, 3, loopback);
-	finish_message(0);
-	finish_message(-EFAULT);
+	finish_message(0, loopback);
+	finish_message(-EFAULT, loopback);
 	TAP_OK(received(0) && fails(1, IBV_WC_LOC_PROT_ERR) && fails(2, IBV_WC_WR_FLUSH_ERR) &&
 		       fails(3, IBV_WC_WR_FLUSH_ERR) && idle(),
 	       "%s: a receive fails whose data cannot be stored; later ones are flushed", how);
@@ -179,6 +216,7 @@ int main(void)
 	test_posted("UD over loopback", true);
 	test_failures("UD", false);
 	test_failures("UD over loopback", true);
+	test_two_places();
 	test_order("UD");
 	test_half("UD");
 	type = XR_QPT_RC;
