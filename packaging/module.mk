@@ -33,6 +33,7 @@ INSTALL += \
 	644:packaging/grafana.json:$(PREFIX)/share/doc/xroce/grafana.json \
 	644:LICENSE:$(PREFIX)/share/doc/xroce/LICENSE \
 	644:packaging/xroce.bash-completion:$(PREFIX)/share/bash-completion/completions/xroce \
+	644:packaging/xroced.bash-completion:$(PREFIX)/share/bash-completion/completions/xroced \
 	644:docs/man/xroced.8:$(PREFIX)/share/man/man8/xroced.8 \
 	644:docs/man/xroce.1:$(PREFIX)/share/man/man1/xroce.1 \
 	644:docs/man/xrocedv.3:$(PREFIX)/share/man/man3/xrocedv.3 \

@@ -49,7 +49,7 @@ ours() {
 # our_scripts: prints the shell scripts of the tree
 our_scripts() {
 	{
-		ours '*.bash' '*.bats' '*.sh' packaging/xroce.bash-completion
+		ours '*.bash' '*.bats' '*.sh' packaging/xroce.bash-completion packaging/xroced.bash-completion
 		ours '*' | xargs grep -lIE '^#!/(usr/)?bin/(env )?(ba)?sh'
 	} | sort -u
 }
