@@ -17,6 +17,7 @@ static struct xd_faults *faults_of(const struct xd_client *c)
 	return xd_workers_faults(c->dev->workers);
 }
 
+/* A job frees the channel of a client that ends. */
 static struct xd_fault_program program_of(const struct xd_client *c)
 {
 	return (struct xd_fault_program){
@@ -24,7 +25,7 @@ static struct xd_fault_program program_of(const struct xd_client *c)
 		.pid = (uint32_t)c->identity.pid,
 		.uid = c->identity.uid,
 		.command = c->identity.comm,
-		.is_channel = c->cm_channel,
+		.is_channel = !c->ending && c->cm_channel,
 	};
 }
 
@@ -151,11 +152,14 @@ int xd_faults_load(struct xd_server *s)
 	if (!list)
 		return -ENOMEM;
 	err = xd_fault_parse(text, (uint32_t)strlen(text), list, why, sizeof(why));
-	if (err)
+	if (err) {
 		xd_log(XD_ERR, "--fault: %s", why);
-	else
+	} else {
+		xd_workers_pause(s->dev->workers);
 		err = xd_faults_set(xd_workers_faults(s->dev->workers), NULL, list->seed,
 				    list->rule, list->n);
+		xd_workers_resume(s->dev->workers);
+	}
 	free(list);
 	if (!err)
 		xd_fault_times_run(s);
