@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <linux/bpf.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,21 @@
 
 #include "capture.h"
 
-#define POLL_NS 4000000L
+#define BUFFER_SIZE (256u << 10) /* of the file */
+/*
+ * Programs and workers share the processors with the reader, so it should not interrupt them often:
+ * a quarter of a ring holds what may come until it is read again, at these rates.
+ */
+#define FILL 4u
+#define PACKETS_PER_US 4u
+#define BYTES_PER_US 4000u
+#define POLL_MIN_US 1000u
+#define POLL_MAX_US 20000u
+/*
+ * A thread that waits for the reader's processor gets it after so many packets, some microseconds,
+ * unless a ring is half full. Otherwise both hosts of a connection would soon wait for it.
+ */
+#define YIELD_EVERY 64u
 #define DEFAULT_RING_MB 32
 /* The capture goes on for this long after an event. */
 #define AFTER_EVENT_NS 100000000ull
@@ -31,6 +45,7 @@ struct capture {
 	uint64_t start;	      /* ns since 1970 */
 	uint32_t buffer_mb;
 	bool write_failed;
+	uint8_t block[BLOCK_MAX]; /* of one packet */
 
 	/* --on: the last blocks, until an event */
 	uint32_t events; /* bit by enum xr_capture_event; 0: do not wait */
@@ -66,7 +81,7 @@ static void emit(struct capture *c, const uint8_t *block, size_t len)
 {
 	if (!c->out)
 		capture_history_add(&c->history, block, len);
-	else if (fwrite(block, 1, len, c->out) != len)
+	else if (fwrite_unlocked(block, 1, len, c->out) != len)
 		c->write_failed = true;
 }
 
@@ -80,39 +95,14 @@ static void write_header(struct capture *c)
 		emit(c, block, len);
 }
 
-/* The action that XDP has returned for the packet, -1: it has not seen the packet */
-static int xdp_action(const struct xr_capture_record *r)
-{
-	switch (r->type) {
-	case XR_CAPTURE_RX:
-		return XDP_REDIRECT;
-	case XR_CAPTURE_REFUSED:
-		return XDP_DROP;
-	default:
-		return -1;
-	}
-}
-
-static bool is_sent(const struct xr_capture_record *r)
-{
-	return r->type == XR_CAPTURE_TX || r->type == XR_CAPTURE_LOCAL;
-}
-
 static void write_packet(struct capture *c, const struct xr_capture_record *r)
 {
 	uint64_t time = r->time + c->rings.clock;
-	char comment[PCAPNG_TEXT_MAX];
-	uint8_t block[BLOCK_MAX];
 	struct pcapng_packet p = {
 		.time = time,
 		.captured = r->captured,
 		.length = r->length,
 		.bytes = (const uint8_t *)(r + 1),
-		.queue = r->queue,
-		.direction = is_sent(r) ? PCAPNG_OUT : PCAPNG_IN,
-		.xdp_action = xdp_action(r),
-		.dropped = r->lost,
-		.comment = comment,
 	};
 
 	c->count++;
@@ -120,8 +110,8 @@ static void write_packet(struct capture *c, const struct xr_capture_record *r)
 		capture_print(c->out, r, time);
 		return;
 	}
-	p.comment_len = capture_comment(r, comment);
-	emit(c, block, pcapng_packet(block, &p));
+	p.options = capture_options(r, &p.options_len);
+	emit(c, c->block, pcapng_packet(c->block, &p));
 }
 
 static void write_statistics(struct capture *c)
@@ -146,13 +136,17 @@ static int open_output(struct capture *c)
 		if (c->path && isatty(STDOUT_FILENO))
 			return cli_error("standard output is a terminal; redirect it");
 		c->out = stdout;
+		if (c->path)
+			setvbuf(stdout, NULL, _IOFBF, BUFFER_SIZE);
 		return CLI_OK;
 	}
 	/* packets are data of other users */
 	fd = open(c->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	c->out = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (c->out)
+	if (c->out) {
+		setvbuf(c->out, NULL, _IOFBF, BUFFER_SIZE);
 		return CLI_OK;
+	}
 	if (fd >= 0)
 		close(fd);
 	return cli_error("%s: %m", c->path);
@@ -234,21 +228,37 @@ static int drain(struct capture *c, uint64_t until)
 {
 	const struct xr_capture_record *r;
 	int err = 0;
+	uint32_t n = 0;
 
 	while (!(c->most && c->count >= c->most) && !c->write_failed) {
 		err = capture_rings_next(&c->rings, until, &r);
 		if (err || !r)
 			break;
 		write_packet(c, r);
+		if (!(++n % YIELD_EVERY) && until != UINT64_MAX)
+			sched_yield();
 	}
 	if (c->out && fflush(c->out))
 		c->write_failed = true;
 	return err;
 }
 
-static void wait_for_more(void)
+static uint32_t poll_us(const struct capture *c)
 {
-	const struct timespec t = { .tv_nsec = POLL_NS };
+	uint64_t record = sizeof(struct xr_capture_record) + c->req.snap_len;
+	uint64_t fastest = PACKETS_PER_US * record, us;
+
+	if (!c->req.snap_len || fastest > BYTES_PER_US)
+		fastest = BYTES_PER_US;
+	us = c->rings.size / FILL / fastest;
+	if (us < POLL_MIN_US)
+		return POLL_MIN_US;
+	return us < POLL_MAX_US ? (uint32_t)us : POLL_MAX_US;
+}
+
+static void wait_for_more(const struct capture *c)
+{
+	const struct timespec t = { .tv_nsec = poll_us(c) * 1000L };
 
 	nanosleep(&t, NULL);
 }
@@ -267,7 +277,7 @@ static int run(struct capture *c, const char **event)
 			*event = happened(c);
 		if (*event && end == UINT64_MAX)
 			end = now() + AFTER_EVENT_NS;
-		wait_for_more();
+		wait_for_more(c);
 	}
 	if (!err)
 		err = drain(c, UINT64_MAX);

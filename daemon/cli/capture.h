@@ -7,6 +7,7 @@
  *   capture_rings.c   the rings that the daemon writes
  *   capture_history.c the last blocks, until an event
  *   capture_print.c   packets as lines of text, and the comments of packets
+ *   capture_options.c options of packets in pcapng
  *   pcapng.c          packets as blocks of pcapng
  */
 #ifndef XROCE_CAPTURE_CLI_H
@@ -67,7 +68,7 @@ uint64_t capture_rings_event(const struct capture_rings *r, enum xr_capture_even
 struct capture_history {
 	uint8_t *bytes; /* NULL: not open */
 	size_t size;
-	uint64_t start, end; /* bytes since the start of the capture */
+	size_t start, used; /* place of the oldest block, bytes of all blocks */
 };
 
 /* size: 1 MiB or more, which is much more than a block has. Returns false without memory. */
@@ -83,5 +84,10 @@ bool capture_history_write(struct capture_history *h, FILE *f);
 void capture_print(FILE *f, const struct xr_capture_record *r, uint64_t time);
 /* Writes the comment of a packet; returns its length. */
 size_t capture_comment(const struct xr_capture_record *r, char comment[PCAPNG_TEXT_MAX]);
+
+/* capture_options.c */
+
+/* Returns the options of a packet and sets their length. Valid until the next call. */
+const uint8_t *capture_options(const struct xr_capture_record *r, size_t *len);
 
 #endif /* XROCE_CAPTURE_CLI_H */

@@ -24,10 +24,15 @@ void capture_history_close(struct capture_history *h)
 	h->bytes = NULL;
 }
 
-/* Copies bytes from or to a place in the ring, where they may wrap. */
-static void get(const struct capture_history *h, uint64_t at, void *to, size_t len)
+/* Returns the place of bytes that lie @at bytes behind another place; blocks may wrap. */
+static size_t behind(const struct capture_history *h, size_t place, size_t at)
 {
-	size_t off = at % h->size, part = h->size - off < len ? h->size - off : len;
+	return at < h->size - place ? place + at : at - (h->size - place);
+}
+
+static void get(const struct capture_history *h, size_t at, void *to, size_t len)
+{
+	size_t off = behind(h, h->start, at), part = h->size - off < len ? h->size - off : len;
 
 	memcpy(to, h->bytes + off, part);
 	memcpy((uint8_t *)to + part, h->bytes, len - part);
@@ -35,27 +40,35 @@ static void get(const struct capture_history *h, uint64_t at, void *to, size_t l
 
 static void put(struct capture_history *h, const void *from, size_t len)
 {
-	size_t off = h->end % h->size, part = h->size - off < len ? h->size - off : len;
+	size_t off = behind(h, h->start, h->used), part = h->size - off < len ? h->size - off : len;
 
 	memcpy(h->bytes + off, from, part);
 	memcpy(h->bytes, (const uint8_t *)from + part, len - part);
-	h->end += len;
+	h->used += len;
 }
 
 static uint32_t first_length(const struct capture_history *h)
 {
 	uint32_t len;
 
-	get(h, h->start, &len, sizeof(len));
+	get(h, 0, &len, sizeof(len));
 	return len;
+}
+
+static void remove_first(struct capture_history *h)
+{
+	size_t len = sizeof(uint32_t) + first_length(h);
+
+	h->start = behind(h, h->start, len);
+	h->used -= len;
 }
 
 void capture_history_add(struct capture_history *h, const uint8_t *block, size_t len)
 {
 	uint32_t length = (uint32_t)len;
 
-	while (h->start != h->end && h->size - (h->end - h->start) < len + sizeof(length))
-		h->start += sizeof(length) + first_length(h);
+	while (h->used && h->size - h->used < len + sizeof(length))
+		remove_first(h);
 	put(h, &length, sizeof(length));
 	put(h, block, len);
 }
@@ -65,9 +78,9 @@ bool capture_history_write(struct capture_history *h, FILE *f)
 	uint8_t block[PCAPNG_BLOCK_MAX + CAPTURE_PACKET_MAX];
 	uint32_t len;
 
-	for (; h->start != h->end; h->start += sizeof(len) + len) {
+	for (; h->used; remove_first(h)) {
 		len = first_length(h);
-		get(h, h->start + sizeof(len), block, len);
+		get(h, sizeof(len), block, len);
 		if (fwrite(block, 1, len, f) != len)
 			return false;
 	}

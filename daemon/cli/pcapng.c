@@ -130,25 +130,39 @@ static void verdict(struct writer *w, int action)
 	option(w, EPB_VERDICT, value, sizeof(value));
 }
 
+size_t pcapng_options(uint8_t *buf, const struct pcapng_notes *n)
+{
+	struct writer w = { buf, buf };
+	const uint32_t flags = n->direction;
+
+	option(&w, COMMENT, n->comment, n->comment_len);
+	option(&w, EPB_FLAGS, &flags, sizeof(flags));
+	option(&w, EPB_QUEUE, &n->queue, sizeof(n->queue));
+	if (n->dropped)
+		option(&w, EPB_DROPCOUNT, &n->dropped, sizeof(n->dropped));
+	if (n->xdp_action >= 0)
+		verdict(&w, n->xdp_action);
+	option(&w, END, "", 0);
+	return (size_t)(w.at - w.start);
+}
+
+/* There may be millions a second: only what differs from packet to packet is done here. */
 size_t pcapng_packet(uint8_t *buf, const struct pcapng_packet *p)
 {
-	struct writer w = begin(buf, PACKET);
-	const uint32_t flags = p->direction;
+	uint32_t padding = -p->captured & 3;
+	const uint32_t head[] = { PACKET,      0,	 0, p->time >> 32, (uint32_t)p->time,
+				  p->captured, p->length };
+	uint32_t len =
+		(uint32_t)(sizeof(head) + p->captured + padding + p->options_len + sizeof(len));
+	struct writer w = { buf, buf };
 
-	put32(&w, 0); /* interface */
-	put_time(&w, p->time);
-	put32(&w, p->captured);
-	put32(&w, p->length);
+	put(&w, head, sizeof(head));
 	put(&w, p->bytes, p->captured);
-	pad(&w);
-	option(&w, COMMENT, p->comment, p->comment_len);
-	option(&w, EPB_FLAGS, &flags, sizeof(flags));
-	option(&w, EPB_QUEUE, &p->queue, sizeof(p->queue));
-	if (p->dropped)
-		option(&w, EPB_DROPCOUNT, &p->dropped, sizeof(p->dropped));
-	if (p->xdp_action >= 0)
-		verdict(&w, p->xdp_action);
-	return end(&w);
+	put(&w, "\0\0\0", padding);
+	put(&w, p->options, p->options_len);
+	put32(&w, len);
+	memcpy(buf + 4, &len, sizeof(len));
+	return len;
 }
 
 size_t pcapng_statistics(uint8_t *buf, const struct pcapng_statistics *s)

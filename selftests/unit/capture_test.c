@@ -260,6 +260,66 @@ static void test_history(void)
 	capture_history_close(&h);
 }
 
+/* ---- blocks of pcapng -------------------------------------------------------------------- */
+
+/* True if the options of a packet begin with this comment, and have so many bytes. */
+static bool has_options(const struct xr_capture_record *r, const char *text, size_t more)
+{
+	size_t len, text_len = strlen(text);
+	const uint8_t *o = capture_options(r, &len);
+
+	return o[0] == 1 && o[2] == text_len && !memcmp(o + 4, text, text_len) &&
+	       len == 4 + ((text_len + 3) & ~3u) + more;
+}
+
+/* Options of 8 bytes for direction and queue, 16 for the verdict, 4 for the end */
+#define OTHERS (8 + 8 + 16 + 4)
+
+static void test_options(void)
+{
+	struct xr_capture_record r = { .type = XR_CAPTURE_RX, .queue = 3, .qpn = 17 };
+	bool twice;
+
+	twice = has_options(&r, "QP 17, queue 3, verdict OK", OTHERS) &&
+		has_options(&r, "QP 17, queue 3, verdict OK", OTHERS);
+	TAP_OK(twice, "packets of one QP have the same options");
+	r.qpn += 64;
+	TAP_OK(has_options(&r, "QP 81, queue 3, verdict OK", OTHERS), "those of another do not");
+	r.queue = 4;
+	TAP_OK(has_options(&r, "QP 81, queue 4, verdict OK", OTHERS), "nor those of another queue");
+	r.reason = XR_NO_QP;
+	TAP_OK(has_options(&r, "QP 81, queue 4, verdict NO_QP: destination QP does not exist",
+			   OTHERS),
+	       "nor those with another verdict");
+	r.reason = XR_OK;
+	r.lost = 5;
+	TAP_OK(has_options(&r, "QP 81, queue 4, verdict OK", OTHERS + 12),
+	       "one behind lost packets says how many");
+	r.lost = 0;
+	TAP_OK(has_options(&r, "QP 81, queue 4, verdict OK", OTHERS), "the next one does not");
+	r.type = XR_CAPTURE_TX;
+	TAP_OK(has_options(&r, "QP 81, queue 4", OTHERS - 16),
+	       "a packet that was sent has no verdict");
+}
+
+static void test_block(void)
+{
+	const uint32_t want[] = { 6, 44, 0, 1, 2, 5, 9, 0x04030201, 5, 0xdddddddd, 44 };
+	uint8_t block[64];
+	const struct pcapng_packet p = {
+		.time = 1ull << 32 | 2,
+		.captured = 5,
+		.length = 9,
+		.bytes = (const uint8_t *)"\1\2\3\4\5",
+		.options = (const uint8_t *)"\xdd\xdd\xdd\xdd",
+		.options_len = 4,
+	};
+
+	memset(block, 0xff, sizeof(block));
+	TAP_OK(pcapng_packet(block, &p) == sizeof(want) && !memcmp(block, want, sizeof(want)),
+	       "the block of a packet has its length at both ends, and zeros behind its bytes");
+}
+
 int main(void)
 {
 	test_filters();
@@ -269,6 +329,8 @@ int main(void)
 	test_hostile_reader();
 	test_refused();
 	test_history();
+	test_options();
+	test_block();
 	free(memory);
 	xd_capture_free(capture);
 	return tap_end();
