@@ -32,14 +32,23 @@ teardown() {
 	equal "packets of nobody" "$(rule b 1 packets)" 0
 }
 
-# hit TEXT EXPECTED: what a program sends to the other host in one message of 64 bytes, and gets, is selected so often
+# Packets that the hosts have sent again
+sent_again() {
+	echo $(($(counter a tx_retransmits) + $(counter b tx_retransmits)))
+}
+
+# hit TEXT EXPECTED: the packets of 20 messages each way are selected so often, or more often if some are sent again
+# because a processor was busy; each of these has an ACK
 hit() {
-	local n
+	local n again
 
 	ctl b fault xrb rules "delay 1us $1"
+	again=$(sent_again)
 	both -t 60 ibv_rc_pingpong -g "${3:-@4}" -s 64 -n 20
 	n=$(rule b 0 hits)
-	equal "hits of '$1'" "$n" "$2"
+	again=$(($(sent_again) - again))
+	echo "hits of '$1': $n, expected $2, sent again: $again"
+	((n >= $2 && n <= ($2 ? $2 + 2 * again : 0)))
 }
 
 @test "rules select directions, opcodes, peers, queues and users" {
@@ -144,7 +153,7 @@ damage() {
 	# the payload changes, and nobody notices
 	counter_unchanged a rx_icrc_errors damage rx_packets 500 'field byte 100 7 icrc right'
 	# an ACK becomes a NAK: invalid request
-	ctl b fault xrb rules 'corrupt field syndrome 0x61 icrc right rx opcode ACK after 4 times 1'
+	ctl b fault xrb rules 'corrupt field syndrome 0x61 icrc right rx opcode ACK times 1'
 	fails both -t $((30 * SLOW)) ib_write_bw -x @4 -F -s 65536 -n 100
 	grep "Failed status 9:" "$OUT/client"
 }
