@@ -511,9 +511,10 @@ static bool fast_window(struct keys *k)
 
 /* ---- pools ----------------------------------------------------------------------------- */
 
+/* Threads that use a pool together may flush it at the same time. */
 static void count_flush(struct xrocedv_pool *pool, void *arg)
 {
-	((struct keys *)arg)->flushed++;
+	__atomic_add_fetch(&((struct keys *)arg)->flushed, 1, __ATOMIC_RELAXED);
 }
 
 static struct xrocedv_pool *new_pool(struct keys *k, uint32_t size, uint32_t watermark,
