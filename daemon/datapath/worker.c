@@ -20,7 +20,7 @@
 #include "xdp.h"
 
 #define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */
-/* Descriptors to send with; more than the engine sends in a round */
+/* Most descriptors to send with; the engine sends fewer in a round */
 #define TX_RING 2048
 /* A busy worker finds doorbells that it does not poll this late. */
 #define COLLECT_NS 50000
@@ -241,8 +241,8 @@ void xd_worker_free(struct xd_worker *w)
 }
 
 /*
- * Packets in flight must fit the ring of the peer, which may be shorter than that of this worker;
- * a long packet needs two frames.
+ * Packets in flight must fit this worker's ring to send with, and the peer's ring to receive into,
+ * which is at least as long if the peer has the same options. A long packet needs two frames.
  */
 static int tune_engine(struct xd_worker *w)
 {

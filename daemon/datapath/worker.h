@@ -149,6 +149,7 @@ void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c);
 
 struct xd_worker_stats {
 	uint64_t rounds, sleeps, starved, rx_batches, tx_kicks, rx_ring_full, tx_ring_full, faults;
+	uint32_t rx_buffers; /* that the kernel has to receive into */
 	uint64_t rx_gso_frames, rx_gso_packets, tx_gso_frames, tx_gso_packets;
 	uint64_t qp_errors;    /* QPs that the engine moved to ERR or SQE */
 	uint64_t queue_errors; /* IBV_EVENT_CQ_ERR and IBV_EVENT_SRQ_ERR */

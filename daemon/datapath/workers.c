@@ -368,5 +368,6 @@ void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_work
 		.tx_gso_packets = x.tx_gso_packets,
 		.tx_ring_full = x.tx_full,
 		.rx_ring_full = x.rx_ring_full + x.rx_fill_empty,
+		.rx_buffers = x.rx_depth,
 	};
 }

@@ -54,7 +54,7 @@ struct xd_xsk {
 	int tx_gso; /* packet socket, -1: GSO frames are not sent; atomic */
 
 	uint32_t rx_frames; /* buffers to receive into */
-	uint32_t rx_depth;  /* of them, those that the kernel should have */
+	uint32_t rx_depth;  /* of them, those that the kernel should have; atomic */
 	uint64_t *rx_spare; /* stack of those that it does not have */
 	uint32_t rx_spare_count;
 	uint64_t *rx_used; /* buffers of the frames that xd_xsk_recv() took */
@@ -252,7 +252,7 @@ void xd_xsk_set_rx_depth(struct xd_xsk *x, uint32_t depth)
 {
 	uint32_t has = x->rx_frames - x->rx_spare_count, more;
 
-	x->rx_depth = depth;
+	__atomic_store_n(&x->rx_depth, depth, __ATOMIC_RELAXED);
 	if (has >= depth)
 		return;
 	more = depth - has;
@@ -622,6 +622,7 @@ void xd_xsk_stats(const struct xd_xsk *x, struct xd_xsk_stats *stats)
 		.tx_kicks = xd_counted(&x->stats.tx_kicks),
 		.tx_gso_frames = xd_counted(&x->stats.tx_gso_frames),
 		.tx_gso_packets = xd_counted(&x->stats.tx_gso_packets),
+		.rx_depth = __atomic_load_n(&x->rx_depth, __ATOMIC_RELAXED),
 	};
 	if (!getsockopt(xd_xsk_fd(x), SOL_XDP, XDP_STATISTICS, &s, &len)) {
 		stats->rx_ring_full = s.rx_ring_full + s.rx_dropped;

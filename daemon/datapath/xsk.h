@@ -40,6 +40,7 @@ struct xd_xsk_stats {
 	uint64_t rx_too_long;	 /* frames of too many descriptors or packets */
 	uint64_t rx_no_metadata; /* frames that did not come from the XDP program of xroce */
 	uint64_t rx_ring_full, rx_fill_empty; /* dropped by the kernel */
+	uint32_t rx_depth;		      /* buffers that the kernel has to receive into */
 };
 
 /* Returns true if the kernel has multi-buffer AF_XDP. */

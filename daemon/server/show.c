@@ -132,6 +132,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 		json_number(j, "rx_gso_packets", s.rx_gso_packets);
 		json_number(j, "tx_gso_frames", s.tx_gso_frames);
 		json_number(j, "tx_gso_packets", s.tx_gso_packets);
+		json_number(j, "rx_buffers", s.rx_buffers);
 		json_number(j, "rx_ring_full", s.rx_ring_full);
 		json_number(j, "tx_ring_full", s.tx_ring_full);
 		json_number(j, "faults", s.faults);

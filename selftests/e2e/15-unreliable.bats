@@ -64,6 +64,22 @@ load datagram
 	((mbytes > 0 && mbytes <= 2 * 1250000000 / 1048576 + 50))
 }
 
+# Prints how many buffers the kernel has to receive into on host a.
+rx_buffers() {
+	status_of a '.workers[0].rx_buffers'
+}
+
+@test "the kernel receives into few buffers without unreliable QPs, and into all with one" {
+	few() { both ibv_rc_pingpong -g @4 -n 20 && (($(rx_buffers) <= 512)); }
+	wait_for 10 few
+	listener a buffers "$A4" 2
+	equal "reply" "$(datagram b request "$B4" "$A4" "$QPN" 0x11111111 one)" "re: one"
+	equal "buffers" "$(rx_buffers)" 4096
+	equal "reply" "$(datagram b request "$B4" "$A4" "$QPN" 0x11111111 two)" "re: two"
+	wait "$LISTENER"
+	wait_for 10 few
+}
+
 @test "perftest works over UD" {
 	perftest ib_send_lat -c UD -x @4 -n $((500 / SLOW))
 	perftest ib_send_lat -c UD -x @6 -n $((500 / SLOW))

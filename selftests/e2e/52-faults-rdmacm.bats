@@ -102,27 +102,40 @@ injected() {
 	ctl "$1" status -j "xr$1" | jq '[.workers[].faults] | add'
 }
 
-# connection RULES_OF_LISTENER RULES_OF_CLIENT [CLIENT_HOST [OPTION]]: a listens, b connects and disconnects,
-# both with these rules of their own; sets FAULTS to those that both daemons have injected meanwhile
-connection() {
-	local rules=$BATS_TEST_TMPDIR/rules h=${3:-b} server a b
+# with_rules RULES_OF_LISTENER RULES_OF_CLIENT COMMAND...: runs the command, whose programs have the rules in $RULES.a and
+# $RULES.b; sets FAULTS to those that both daemons have injected meanwhile
+with_rules() {
+	local a b
 
-	echo "$1" >"$rules.a"
-	echo "$2" >"$rules.b"
+	RULES=$BATS_TEST_TMPDIR/rules
+	echo "$1" >"$RULES.a"
+	echo "$2" >"$RULES.b"
 	a=$(injected a) b=$(injected b)
-	XROCE_FAULT=$rules.a cm_events a "${@:4}" listen "$A4" "$PORT"
+	"${@:3}"
+	FAULTS="$(($(injected a) - a)) $(($(injected b) - b))"
+}
+
+# connect [CLIENT_HOST [OPTION]]: a listens, the client connects and disconnects
+connect() {
+	local h=${1:-b} server
+
+	XROCE_FAULT=$RULES.a cm_events a "${@:2}" listen "$A4" "$PORT"
 	server=$PROGRAM
 	listening() { [[ $(ctl a cm -j xra) == *'"listen"'* ]]; }
 	wait_for 20 listening
-	spawn "$h" "$BATS_TEST_TMPDIR/client" env XROCE_FAULT="$rules.b" \
-		timeout $((60 * SLOW)) "$BIN/rdma_cm_events" "${@:4}" connect "$A4" "$PORT"
+	spawn "$h" "$BATS_TEST_TMPDIR/client" env XROCE_FAULT="$RULES.b" \
+		timeout $((60 * SLOW)) "$BIN/rdma_cm_events" "${@:2}" connect "$A4" "$PORT"
 	if ! ends 60 $! || ! ends 60 "$server"; then
 		cat "$EVENTS" "$BATS_TEST_TMPDIR/client"
 		return 1
 	fi
 	grep -qx "RDMA_CM_EVENT_ESTABLISHED 0" "$EVENTS"
 	grep -qx "RDMA_CM_EVENT_ESTABLISHED 0" "$BATS_TEST_TMPDIR/client"
-	FAULTS="$(($(injected a) - a)) $(($(injected b) - b))"
+}
+
+# connection RULES_OF_LISTENER RULES_OF_CLIENT [CLIENT_HOST [OPTION]]: connect with these rules; sets FAULTS
+connection() {
+	with_rules "$1" "$2" connect "${@:3}"
 }
 
 @test "rules of a program select the MADs of its ids only" {
@@ -156,16 +169,15 @@ connection() {
 	equal "packets" "$(rule a 0 packets)" 5
 }
 
-# datagrams RULES_OF_LISTENER RULES_OF_CLIENT: a client gets the QPs of two listening ids by SIDR; sets FAULTS as connection
-datagrams() {
-	local rules=$BATS_TEST_TMPDIR/rules a b
+# exchange: a client gets the QPs of two listening ids by SIDR
+exchange() {
+	pair -t 40 env XROCE_FAULT="$RULES.a" udaddy -b "$A4" -c 2 -C 2 -- \
+		env XROCE_FAULT="$RULES.b" udaddy -s "$A4" -c 2 -C 2
+}
 
-	echo "$1" >"$rules.a"
-	echo "$2" >"$rules.b"
-	a=$(injected a) b=$(injected b)
-	pair -t 40 env XROCE_FAULT="$rules.a" udaddy -b "$A4" -c 2 -C 2 -- \
-		env XROCE_FAULT="$rules.b" udaddy -s "$A4" -c 2 -C 2
-	FAULTS="$(($(injected a) - a)) $(($(injected b) - b))"
+# datagrams RULES_OF_LISTENER RULES_OF_CLIENT: exchange with these rules; sets FAULTS
+datagrams() {
+	with_rules "$1" "$2" exchange
 }
 
 @test "rules of a program select the MADs with which it exchanges QPs of datagrams" {

@@ -35,7 +35,7 @@
 #define MTU 4096u
 #define HEADERS 0.025 /* headers of 74 bytes for each packet of 4096, and ACKs */
 #define LAST (16 * MTU)
-#define DEEP 2048 /* default of --ring-size */
+#define DEEP 2048 /* packets of two frames, with the default of --ring-size */
 #define MAX_HOSTS 9
 #define MAX_STREAMS 8
 #define BATCH 64	  /* frames that a worker receives at once */
