@@ -67,8 +67,10 @@ void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
 
 	if (!t->timed || xt_diff(psn, t->psn) <= 0)
 		return;
-	add_sample(t, ns < LONGEST_NS ? ns + 1 : LONGEST_NS);
 	t->timed = false;
+	/* to be sent again in this round, but the first one was not lost after all */
+	if (ns)
+		add_sample(t, ns < LONGEST_NS ? ns : LONGEST_NS);
 }
 
 uint64_t xt_rtt_overdue(const struct xt_qp *qp)

@@ -2,7 +2,8 @@
 /*
  * Responder: packets that come early are kept, and each missing packet is asked for once. READ
  * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
- * requested together, one of each READ request.
+ * requested together, one of each READ request. A packet that was overtaken gives no round-trip
+ * time.
  */
 #include "daemon/transport/park.h"
 #include "daemon/transport/qp.h"
@@ -389,6 +390,41 @@ static void test_lossy_reads(void)
 	TAP_OK(!dropped, "no repetition of a READ begins before an earlier one (%u)", dropped);
 }
 
+/* ---- packets that were overtaken ------------------------------------------------------ */
+
+static void post_writes(struct h_qp *q, unsigned n)
+{
+	while (n--)
+		h_post_send(q, n, XR_WR_RDMA_WRITE, BASE, 8, key);
+	xt_qp_doorbell(q->qp, q->h->now);
+	xt_engine_run(q->h->engine, q->h->now);
+	q->h->sent_count = 0;
+}
+
+static void test_overtaken(void)
+{
+	const struct made first = S(ACK, .psn = 0, .syndrome = XR_AETH_ACK, .msn = 1);
+	const struct made nak = S(ACK, .psn = 1, .syndrome = SEQ_NAK, .msn = 1);
+	const struct made both = S(ACK, .psn = 2, .syndrome = XR_AETH_ACK, .msn = 3);
+	struct xt_qp_stats s;
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	post_writes(&q, 1);
+	h->now += 20000;
+	receive(&q, &first);
+	post_writes(&q, 2);
+	h->now += 20000;
+	receive_only(&q, &nak);
+	receive_only(&q, &both);
+	xt_engine_run(h->engine, h->now);
+	xt_qp_stats(q.qp, &s);
+	TAP_OK(!h->sent_count && !s.in_flight,
+	       "an ACK follows a NAK at once: nothing is sent again");
+	TAP_OK(s.rtt_least >= 20000, "no round-trip time is taken from it (%u ns)", s.rtt_least);
+	end(&q);
+}
+
 int main(void)
 {
 	test_one_gap();
@@ -402,5 +438,6 @@ int main(void)
 	test_reads();
 	test_gaps();
 	test_lossy_reads();
+	test_overtaken();
 	return tap_end();
 }
