@@ -65,7 +65,7 @@ define program
 $(BUILD)/$(1): $(call objs,$(2)) $(foreach l,$(3),$(BUILD)/lib$(l).a)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CC) -pie $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
+	$$(Q)$$(CC) -fPIE -pie $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
 ALL_OBJS += $(call objs,$(2))
 endef
 
@@ -116,7 +116,7 @@ define steps_test
 $(BUILD)/selftests/$(1): $(call objs,$(2)) $(patsubst %.c,$(BUILD)/steps-obj/%.o,$(3))
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CC) -pie $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
+	$$(Q)$$(CC) -fPIE -pie $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
 ALL_OBJS += $(call objs,$(2)) $(patsubst %.c,$(BUILD)/steps-obj/%.o,$(3))
 $(call suite,$(1),180,$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(5))
 endef
@@ -302,7 +302,7 @@ install: all $$(INSTALL_NEEDS) ## install below $DESTDIR$PREFIX (PREFIX=/usr/loc
 .PHONY: uninstall
 uninstall: ## remove what `make install` installed
 	$(Q)set -e; for item in $(INSTALL) $(INSTALL_LINKS); do rm -f $(DESTDIR)$${item##*:}; done
-	$(Q)rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR),$(INSTALL_DIRS)) 2>/dev/null || :
+	$(Q)rmdir --ignore-fail-on-non-empty $$(printf '%s\n' $(addprefix $(DESTDIR),$(INSTALL_DIRS)) | sort -r) 2>/dev/null || :
 
 DIST = $(BUILD)/xroce-$(VERSION).tar.xz
 .PHONY: dist

@@ -82,6 +82,7 @@ in_root() {
 	in_root --install "$(deb xroce)" "$(deb libxroce1)" "$(deb libxroce-dev)"
 	"$ROOT/usr/sbin/xroced" --version
 	[[ $("$ROOT/usr/bin/xroce" run printenv LD_PRELOAD) == "$ROOT/usr/lib/xroce/libxroce.so" ]]
+	[[ -x $ROOT/usr/share/doc/xroce/docs/examples/two-hosts && -s $ROOT/usr/share/doc/xroce/docs/faults.md ]]
 	grep -q '^ExecStart=/usr/sbin/xroced ' "$ROOT/lib/systemd/system/xroced@.service"
 	command -v systemd-sysusers >/dev/null || skip "the group: needs the program systemd-sysusers"
 	grep -q ^rdma: "$ROOT/etc/group"
@@ -130,11 +131,12 @@ in_root() {
 	mkdir -p "$wants"
 	ln -s /lib/systemd/system/xroced@.service "$wants/xroced@eth0.service"
 	ln -s /lib/systemd/system/other.service "$wants/other.service"
+	install -D /dev/null "$ROOT/run/xroce/xr_eth0.lock"
 	in_root --remove "${packages[@]}"
 	[[ -e $ROOT/etc/xroce/eth0.conf && -L $wants/xroced@eth0.service ]]
 	in_root --purge "${packages[@]}"
 	run find "$ROOT/usr" "$ROOT/lib" "$ROOT/etc/xroce" -type f
 	echo "$output"
-	[[ ! -e $ROOT/etc/xroce && ! -e $ROOT/usr/sbin/xroced ]]
+	[[ ! -e $ROOT/etc/xroce && ! -e $ROOT/usr/sbin/xroced && ! -e $ROOT/run/xroce ]]
 	[[ ! -L $wants/xroced@eth0.service && -L $wants/other.service ]]
 }

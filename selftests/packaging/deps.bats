@@ -47,3 +47,15 @@ plain_make() {
 	[[ ! -e $BATS_TEST_TMPDIR/build/flags ]]
 	[[ -z $(packaging/needs "${CC:-gcc}" clang bpftool) ]]
 }
+
+@test "deps: the unit tests, which run while a package is built, do not need tshark" {
+	local dir=$BATS_TEST_TMPDIR
+
+	mkdir "$dir/bin" "$dir/build"
+	ln -s /usr/bin/* "$dir/bin"
+	rm -f "$dir/bin/tshark"
+	printf 'unit/cm_tshark\t60\t-\tselftests/unit/cm_tshark no-program\n' >"$dir/suites"
+	PATH=$dir/bin XR_BUILD=$dir/build run -0 selftests/run "$dir/suites"
+	echo "$output"
+	[[ $output == *"0 failed, 1 skipped"* ]]
+}

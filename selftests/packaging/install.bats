@@ -128,6 +128,14 @@ completed() {
 	echo "${COMPREPLY[*]}"
 }
 
+@test "install: the documents that the man pages name" {
+	local file
+
+	for file in README.md $(grep -ohE 'docs/[a-z_/]+\.[a-z]+' docs/man/*); do
+		[[ -f $STAGE/usr/share/doc/xroce/$file ]] || { echo "no $file"; return 1; }
+	done
+}
+
 @test "install: bash completion" {
 	local dir=$BATS_TEST_TMPDIR
 
