@@ -25,6 +25,7 @@ class Hosts:
     def __init__(self, build, layout):
         self.build = pathlib.Path(build)
         self.kept = []  # programs that run until the end
+        self.beside = {}  # {role: PID} of programs whose load counts for the measurement beside which they run
         # a session of its own: an interrupt must not end it before it has removed the hosts
         self.shell = subprocess.Popen([FOLDER / "hosts_shell"], text=True, start_new_session=True,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE,

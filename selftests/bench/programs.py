@@ -106,7 +106,7 @@ def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, li
         before = recorder.packets()
         started = (lambda: recorder.packets() - before > STARTED_PACKETS) if across else _busy_since(hosts.daemon["a"])
         second = hosts.spawn(client_host, client, **how)
-        recorder.roles["client"] = second.pid
+        recorder.roles.update(client=second.pid, **hosts.beside)
         load = _watch(recorder, second, started)
         client_output = _checked(second)
         if server_ends:
@@ -440,6 +440,7 @@ class Captured:
     def measure(self, hosts, tools):
         recording = hosts.spawn("a", [hosts.build / "xroce", "-r", hosts.run / "a", "capture", "xra", "-s", 128,
                                       *self.options], rdma=False)
+        hosts.beside["capture"] = recording.pid
         try:
             turn = self.program.measure(hosts, tools)
             recording.send_signal(signal.SIGINT)
@@ -449,6 +450,7 @@ class Captured:
             if recording.returncode or captured + lost < turn.messages / 2:
                 raise Failed(f"{recording.command}: {recording.output.read_text()}")
         finally:
+            hosts.beside.clear()
             stop(recording)
         return turn
 
