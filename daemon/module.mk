@@ -9,7 +9,7 @@ netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 fault_text_SRCS := fault_errors.c fault_packets.c fault_requests.c fault_select.c fault_text.c fault_when.c fault_words.c
 fault_SRCS := fault.c fault_mads.c $(fault_text_SRCS)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c capture.c delay.c dispatcher.c doorbells.c $(fault_SRCS) frame.c gso.c gso_send.c gso_split.c \
+	boost.c capture.c capture_options.c delay.c dispatcher.c doorbells.c $(fault_SRCS) frame.c gso.c gso_send.c gso_split.c \
 	inbox.c pins.c rx_depth.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c worker_ops.c workers.c \
 	xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
@@ -33,8 +33,8 @@ server_SRCS := $(addprefix daemon/server/, \
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
-	$(addprefix daemon/datapath/,capture.c $(fault_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
-	$(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
+	$(addprefix daemon/datapath/,capture.c capture_options.c $(fault_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) \
+	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)

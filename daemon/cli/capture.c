@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* capture: packets that the daemon receives and sends, as pcapng or as lines of text */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <xroce/bits.h>
 #include <xroce/reason.h>
 
 #include "capture.h"
 
-#define BUFFER_SIZE (256u << 10) /* of the file */
 /*
  * Programs and workers share the processors with the reader, so it should not interrupt them often:
  * a quarter of a ring holds what may come until it is read again, at these rates.
@@ -23,34 +20,33 @@
 #define FILL 4u
 #define PACKETS_PER_US 4u
 #define BYTES_PER_US 4000u
+#define BLOCK_BYTES 100u /* of a packet's block, beside the packet */
 #define POLL_MIN_US 1000u
 #define POLL_MAX_US 20000u
+/* With --on, only events have to be seen. */
+#define POLL_EVENTS_US 20000u
 /*
- * A thread that waits for the reader's processor gets it after so many packets, some microseconds,
- * unless a ring is half full. Otherwise both hosts of a connection would soon wait for it.
+ * Another thread that waits for the processor gets it after so many lines of text, unless a ring is
+ * half full. Otherwise both hosts of a connection would soon wait for it.
  */
 #define YIELD_EVERY 64u
 #define DEFAULT_RING_MB 32
+/* All rings together have at most so much, or twice the size that was asked for with --on. */
+#define MEMORY_MB 256u
 /* The capture goes on for this long after an event. */
 #define AFTER_EVENT_NS 100000000ull
-#define BLOCK_MAX (PCAPNG_BLOCK_MAX + CAPTURE_PACKET_MAX)
 
 struct capture {
 	struct cli_client client;
 	struct capture_rings rings;
-	const char *path; /* NULL: lines of text */
-	FILE *out;	  /* NULL: the file is written at the event */
+	struct capture_output out;
 	struct xr_capture_req req;
-	uint64_t count, most; /* packets written; most 0: no limit */
+	bool singly;	      /* packets are taken one by one: to be printed, or for -c */
+	uint64_t count, most; /* packets taken singly; most 0: no limit */
 	uint64_t start;	      /* ns since 1970 */
 	uint32_t buffer_mb;
-	bool write_failed;
-	uint8_t block[BLOCK_MAX]; /* of one packet */
-
-	/* --on: the last blocks, until an event */
-	uint32_t events; /* bit by enum xr_capture_event; 0: do not wait */
+	uint32_t events; /* --on: bit by enum xr_capture_event; 0: do not wait */
 	uint64_t seen[XR_CAPTURE_EVENTS];
-	struct capture_history history;
 };
 
 static const char *const event_names[XR_CAPTURE_EVENTS] = {
@@ -67,105 +63,48 @@ static void on_signal(int signal)
 	stopped = signal;
 }
 
-static uint64_t now(void)
+static uint64_t now(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_REALTIME, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* ---- output -------------------------------------------------------------------------- */
 
-static void emit(struct capture *c, const uint8_t *block, size_t len)
-{
-	if (!c->out)
-		capture_history_add(&c->history, block, len);
-	else if (fwrite_unlocked(block, 1, len, c->out) != len)
-		c->write_failed = true;
-}
-
 static void write_header(struct capture *c)
 {
-	uint8_t block[BLOCK_MAX];
+	uint8_t block[PCAPNG_BLOCK_MAX];
 	size_t len = pcapng_header(block, c->client.hello.device, c->client.hello.netdev,
 				   c->req.snap_len);
 
-	if (c->path)
-		emit(c, block, len);
-}
-
-static void write_packet(struct capture *c, const struct xr_capture_record *r)
-{
-	uint64_t time = r->time + c->rings.clock;
-	struct pcapng_packet p = {
-		.time = time,
-		.captured = r->captured,
-		.length = r->length,
-		.bytes = (const uint8_t *)(r + 1),
-	};
-
-	c->count++;
-	if (!c->path) {
-		capture_print(c->out, r, time);
-		return;
-	}
-	p.options = capture_options(r, &p.options_len);
-	emit(c, c->block, pcapng_packet(c->block, &p));
+	if (c->out.path)
+		capture_output_write(&c->out, block, len, false);
 }
 
 static void write_statistics(struct capture *c)
 {
 	struct pcapng_statistics s = {
 		.start = c->start,
-		.end = now(),
+		.end = now(CLOCK_REALTIME),
 		.received = capture_rings_matched(&c->rings),
 		.dropped = capture_rings_lost(&c->rings),
 	};
-	uint8_t block[BLOCK_MAX];
+	uint8_t block[PCAPNG_BLOCK_MAX];
 
-	if (c->path)
-		emit(c, block, pcapng_statistics(block, &s));
+	if (c->out.path)
+		capture_output_write(&c->out, block, pcapng_statistics(block, &s), false);
 }
 
-static int open_output(struct capture *c)
+static void write_run(struct capture *c, const struct capture_run *run, bool share)
 {
-	int fd;
-
-	if (!c->path || !strcmp(c->path, "-")) {
-		if (c->path && isatty(STDOUT_FILENO))
-			return cli_error("standard output is a terminal; redirect it");
-		c->out = stdout;
-		if (c->path)
-			setvbuf(stdout, NULL, _IOFBF, BUFFER_SIZE);
-		return CLI_OK;
-	}
-	/* packets are data of other users */
-	fd = open(c->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	c->out = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (c->out) {
-		setvbuf(c->out, NULL, _IOFBF, BUFFER_SIZE);
-		return CLI_OK;
-	}
-	if (fd >= 0)
-		close(fd);
-	return cli_error("%s: %m", c->path);
-}
-
-/* A reader that has ended, such as a Wireshark that was closed, is no error. */
-static int finish_output(struct capture *c)
-{
-	bool failed = c->write_failed || fflush(c->out) || ferror(c->out);
-	int err = errno, status = CLI_OK;
-
-	if (failed && err != EPIPE)
-		status = cli_error("%s: %s", c->path ? c->path : "standard output", strerror(err));
-	if (c->out != stdout)
-		fclose(c->out);
-	else if (failed)
-		fclose(stdout); /* main() would report the error once more */
-	c->out = NULL;
-	return status;
+	if (c->out.path)
+		capture_output_write(&c->out, run->blocks, run->len, share);
+	else
+		capture_print(stdout, run->blocks);
+	if (c->singly && !(++c->count % YIELD_EVERY) && share)
+		sched_yield();
 }
 
 /* ---- --on ---------------------------------------------------------------------------- */
@@ -201,53 +140,41 @@ static int parse_events(const struct cli *cli, struct capture *c, char *list)
 	return CLI_OK;
 }
 
-static int write_history(struct capture *c, const char *event)
-{
-	int status = open_output(c);
-
-	if (status != CLI_OK)
-		return status;
-	write_header(c);
-	c->write_failed |= !capture_history_write(&c->history, c->out);
-	write_statistics(c);
-	status = finish_output(c);
-	if (status == CLI_OK)
-		fprintf(stderr, "xroce: event '%s': packets written to %s\n", event, c->path);
-	return status;
-}
-
 /* ---- the loop ------------------------------------------------------------------------ */
 
-static bool enough(const struct capture *c)
+static uint64_t captured(const struct capture *c)
 {
-	return stopped || c->write_failed || (c->most && c->count >= c->most);
+	return c->singly ? c->count
+			 : capture_rings_matched(&c->rings) - capture_rings_lost(&c->rings);
+}
+
+static bool has_all(const struct capture *c)
+{
+	return c->most && captured(c) >= c->most;
 }
 
 /* Writes the packets captured before `until`. Returns -EPROTO if a ring is damaged. */
 static int drain(struct capture *c, uint64_t until)
 {
-	const struct xr_capture_record *r;
+	struct capture_run run;
 	int err = 0;
-	uint32_t n = 0;
 
-	while (!(c->most && c->count >= c->most) && !c->write_failed) {
-		err = capture_rings_next(&c->rings, until, &r);
-		if (err || !r)
+	while (!(c->singly && has_all(c)) && !c->out.err) {
+		err = capture_rings_next(&c->rings, until, c->singly, &run);
+		if (err || !run.blocks)
 			break;
-		write_packet(c, r);
-		if (!(++n % YIELD_EVERY) && until != UINT64_MAX)
-			sched_yield();
+		write_run(c, &run, until != UINT64_MAX);
 	}
-	if (c->out && fflush(c->out))
-		c->write_failed = true;
+	capture_output_flush(&c->out);
 	return err;
 }
 
 static uint32_t poll_us(const struct capture *c)
 {
-	uint64_t record = sizeof(struct xr_capture_record) + c->req.snap_len;
-	uint64_t fastest = PACKETS_PER_US * record, us;
+	uint64_t fastest = PACKETS_PER_US * ((uint64_t)BLOCK_BYTES + c->req.snap_len), us;
 
+	if (c->events)
+		return POLL_EVENTS_US;
 	if (!c->req.snap_len || fastest > BYTES_PER_US)
 		fastest = BYTES_PER_US;
 	us = c->rings.size / FILL / fastest;
@@ -263,45 +190,71 @@ static void wait_for_more(const struct capture *c)
 	nanosleep(&t, NULL);
 }
 
-/* *event: what has happened */
+/* *event: what has happened. With --on, packets stay in the rings until then. */
 static int run(struct capture *c, const char **event)
 {
-	uint64_t end = UINT64_MAX;
+	uint64_t end = UINT64_MAX, time;
 	bool gone = false;
 	int err = 0;
 
-	while (!err && !gone && !enough(c) && now() < end) {
+	while (!err && !gone && !stopped && !has_all(c) && !c->out.err) {
+		time = now(CLOCK_MONOTONIC);
+		if (time >= end)
+			break;
 		gone = xp_conn_hung_up(&c->client.conn);
-		err = drain(c, capture_rings_until(&c->rings));
+		if (!c->events)
+			err = drain(c, capture_rings_mark(&c->rings, time));
 		if (!*event)
 			*event = happened(c);
 		if (*event && end == UINT64_MAX)
-			end = now() + AFTER_EVENT_NS;
+			end = time + AFTER_EVENT_NS;
 		wait_for_more(c);
 	}
-	if (!err)
-		err = drain(c, UINT64_MAX);
 	return err || !gone ? err : -EPIPE;
+}
+
+/* Ends the capture, so that what is in the rings and the numbers do not change any more. */
+static void end(struct capture *c, bool gone)
+{
+	cli_client_close(&c->client);
+	if (!gone)
+		capture_rings_await_end(&c->rings);
+	if (c->events)
+		capture_rings_rewind(&c->rings);
+}
+
+static int write_rest(struct capture *c)
+{
+	int err = drain(c, UINT64_MAX);
+
+	write_statistics(c);
+	return err;
 }
 
 static int capture(struct capture *c)
 {
 	const char *event = NULL;
-	int status = CLI_OK, err;
+	int status = CLI_OK, err, rest = 0;
 
-	c->start = now();
+	c->start = now(CLOCK_REALTIME);
 	if (!c->events)
 		write_header(c);
 	note_events(c);
 	err = run(c, &event);
-	if (c->events && event)
-		status = write_history(c, event);
-	else if (c->out)
-		write_statistics(c);
-	if (c->out && finish_output(c) != CLI_OK)
-		status = CLI_FAILED;
-	fprintf(stderr, "xroce: %llu packets captured, %llu lost\n", (unsigned long long)c->count,
-		(unsigned long long)capture_rings_lost(&c->rings));
+	end(c, err == -EPIPE);
+	if (event) {
+		status = capture_output_open(&c->out);
+		write_header(c);
+	}
+	if (status == CLI_OK && (event || !c->events)) {
+		rest = write_rest(c);
+		status = capture_output_close(&c->out);
+	}
+	if (event && status == CLI_OK)
+		fprintf(stderr, "xroce: event '%s': packets written to %s\n", event, c->out.path);
+	fprintf(stderr, "xroce: %llu packets captured, %llu lost\n",
+		(unsigned long long)captured(c), (unsigned long long)capture_rings_lost(&c->rings));
+	err = err ? err : rest;
 	return err ? cli_client_explain(&c->client, "capture", err) : status;
 }
 
@@ -322,7 +275,7 @@ static int set_option(struct cli *cli, struct capture *c, int option, char *valu
 
 	switch (option) {
 	case 'w':
-		c->path = value;
+		c->out.path = value;
 		return CLI_OK;
 	case 'o':
 		return parse_events(cli, c, value);
@@ -378,13 +331,18 @@ static int parse(struct cli *cli, struct capture *c, int argc, char **argv)
 	return optind;
 }
 
-/* The largest rings that the daemon permits, but not more than --buffer */
+/* The largest rings that fit the memory, but not larger than --buffer */
 static uint32_t ring_size(const struct capture *c)
 {
-	uint64_t most = (XR_CAPTURE_MEMORY_MAX - (1u << 20)) / (c->client.hello.workers + 1);
-	uint64_t size = XR_CAPTURE_RING_MIN;
+	uint64_t memory = (uint64_t)MEMORY_MB << 20, wanted = (uint64_t)c->buffer_mb << 20;
+	uint64_t size = XR_CAPTURE_RING_MIN, most;
 
-	while (size * 2 <= most && size * 2 <= (uint64_t)c->buffer_mb << 20)
+	if (c->events && memory < 2 * wanted)
+		memory = 2 * wanted;
+	if (memory > XR_CAPTURE_MEMORY_MAX - (1u << 20))
+		memory = XR_CAPTURE_MEMORY_MAX - (1u << 20);
+	most = memory / (c->client.hello.workers + 1);
+	while (size * 2 <= most && size * 2 <= wanted)
 		size *= 2;
 	return (uint32_t)size;
 }
@@ -397,6 +355,7 @@ static int start(const struct cli *cli, struct capture *c, const char *device)
 		return err;
 	c->req.reasons = XR_REASON_COUNT;
 	c->req.ring_size = ring_size(c);
+	c->req.flags = c->events ? XR_CAPTURE_OVERWRITE : 0;
 	return capture_rings_open(&c->rings, &c->client, &c->req);
 }
 
@@ -412,14 +371,14 @@ static void catch_signals(void)
 
 static int check_options(const struct cli *cli, const struct capture *c)
 {
-	if (c->events && (!c->path || !strcmp(c->path, "-")))
+	if (c->events && (!c->out.path || !strcmp(c->out.path, "-")))
 		return cli_usage(cli, "--on needs a file: -w FILE");
 	return CLI_OK;
 }
 
 int cli_capture(struct cli *cli, int argc, char **argv)
 {
-	static struct capture c = { .buffer_mb = DEFAULT_RING_MB };
+	static struct capture c = { .buffer_mb = DEFAULT_RING_MB, .out.fd = -1 };
 	int first = parse(cli, &c, argc, argv), status, err;
 
 	if (first < 0)
@@ -431,17 +390,15 @@ int cli_capture(struct cli *cli, int argc, char **argv)
 		status = check_options(cli, &c);
 	if (status != CLI_OK)
 		return status;
-	if (c.events && !capture_history_open(&c.history, (size_t)c.buffer_mb << 20))
-		return cli_error("out of memory");
+	c.singly = !c.events && (!c.out.path || c.most);
 	catch_signals();
 	err = start(cli, &c, argv[first]);
 	status = cli_client_explain(&c.client, "capture", err);
 	if (status == CLI_OK && !c.events)
-		status = open_output(&c);
+		status = capture_output_open(&c.out);
 	if (status == CLI_OK)
 		status = capture(&c);
 	capture_rings_close(&c.rings);
 	cli_client_close(&c.client);
-	capture_history_close(&c.history);
 	return status;
 }

@@ -5,10 +5,9 @@
  *   capture.c         options, the loop
  *   capture_filter.c  words of the filter
  *   capture_rings.c   the rings that the daemon writes
- *   capture_history.c the last blocks, until an event
- *   capture_print.c   packets as lines of text, and the comments of packets
- *   capture_options.c options of packets in pcapng
- *   pcapng.c          packets as blocks of pcapng
+ *   capture_output.c  the file
+ *   capture_print.c   packets as lines of text
+ *   pcapng.c          blocks of pcapng
  */
 #ifndef XROCE_CAPTURE_CLI_H
 #define XROCE_CAPTURE_CLI_H
@@ -21,17 +20,14 @@
 #include "cli.h"
 #include "pcapng.h"
 
-#define CAPTURE_PACKET_MAX 8192 /* more than a packet can have */
-
 /* capture_filter.c */
 
 /* Parses the words of a filter. Prints an error and returns CLI_USAGE if one is wrong. */
 int capture_filter(const struct cli *cli, char **words, int n, struct xr_capture_filter *f);
-/* Returns the name of a verdict, and the text that explains it. */
-const char *capture_verdict(uint32_t reason, const char **text);
 
 /* capture_rings.c */
 
+#define CAPTURE_MARKS 8
 struct capture_rings {
 	void *memory; /* NULL: not mapped */
 	size_t length;
@@ -40,54 +36,70 @@ struct capture_rings {
 	struct capture_reader {
 		struct xr_capture_ring *shared;
 		uint64_t consumer, published;
-		uint64_t producer;		      /* as last read */
-		const struct xr_capture_record *next; /* NULL: none is read yet */
-	} reader[XR_MAX_WORKERS + 1], *last; /* whose packet was returned last; NULL: none */
-	uint64_t clock;			     /* CLOCK_REALTIME - CLOCK_MONOTONIC, ns */
+		uint64_t producer;	      /* as last read */
+		uint64_t mark[CAPTURE_MARKS]; /* producer at marked[] */
+	} reader[XR_MAX_WORKERS + 1], *last;  /* whose blocks were returned last; NULL: none */
+	uint64_t last_len;
+	uint64_t clock;			/* time of packets - CLOCK_MONOTONIC, ns */
+	uint64_t marked[CAPTURE_MARKS]; /* as times of packets */
+	uint32_t marks;			/* made so far */
+};
+
+/* Blocks of packets, one behind the other */
+struct capture_run {
+	const uint8_t *blocks; /* NULL: none */
+	size_t len;
 };
 
 /* Starts the capture. Returns 0 or -errno. Call capture_rings_close() after an error, too. */
 int capture_rings_open(struct capture_rings *r, struct cli_client *c,
 		       const struct xr_capture_req *req);
+/* The same with memory that the caller keeps. Returns -EPROTO if it is too short for the rings. */
+int capture_rings_attach(struct capture_rings *r, const struct xr_capture_rep *rep, void *memory);
 void capture_rings_close(struct capture_rings *r);
+/* Waits, for a limited time, until the daemon has noticed that the connection is closed. */
+void capture_rings_await_end(const struct capture_rings *r);
+/* Goes to the oldest packets of rings that the daemon has overwritten, after their end. */
+void capture_rings_rewind(struct capture_rings *r);
 /*
- * Returns the oldest packet of all rings, or NULL if there is none that was captured before `until`
- * (CLOCK_MONOTONIC). It is valid until the next call. Returns -EPROTO if a ring is damaged.
+ * Notes which packets are in the rings now (CLOCK_MONOTONIC). Returns the last such time, as a time
+ * of packets, of which no older packet can come any more; 0: none yet; UINT64_MAX: a ring is half
+ * full.
  */
-int capture_rings_next(struct capture_rings *r, uint64_t until,
-		       const struct xr_capture_record **record);
-/* Returns the time until which packets of all rings can be put in order; see capture_rings_next. */
-uint64_t capture_rings_until(const struct capture_rings *r);
+uint64_t capture_rings_mark(struct capture_rings *r, uint64_t monotonic);
+/*
+ * Returns the oldest packets of all rings, none after `until`: a result of capture_rings_mark(),
+ * or UINT64_MAX for all packets. `one`: only one packet. They are valid until the next call.
+ * Returns -EPROTO if a ring is damaged.
+ */
+int capture_rings_next(struct capture_rings *r, uint64_t until, bool one, struct capture_run *run);
 /* Returns the sums over all rings. */
 uint64_t capture_rings_matched(const struct capture_rings *r);
 uint64_t capture_rings_lost(const struct capture_rings *r);
 uint64_t capture_rings_event(const struct capture_rings *r, enum xr_capture_event event);
 
-/* capture_history.c */
+/* capture_output.c */
 
-struct capture_history {
-	uint8_t *bytes; /* NULL: not open */
-	size_t size;
-	size_t start, used; /* place of the oldest block, bytes of all blocks */
+#define CAPTURE_BUFFER (64u << 10)
+struct capture_output {
+	const char *path; /* NULL: lines of text on the standard output */
+	int fd;		  /* -1: not open */
+	int err;	  /* -errno of the first failure */
+	size_t used;	  /* of the buffer */
+	uint8_t buffer[CAPTURE_BUFFER];
 };
 
-/* size: 1 MiB or more, which is much more than a block has. Returns false without memory. */
-bool capture_history_open(struct capture_history *h, size_t size);
-void capture_history_close(struct capture_history *h);
-/* Adds a block in place of the oldest ones. */
-void capture_history_add(struct capture_history *h, const uint8_t *block, size_t len);
-/* Writes all blocks, the oldest first, and removes them. Returns false on an error of the file. */
-bool capture_history_write(struct capture_history *h, FILE *f);
+/* Prints an error and returns CLI_FAILED if the file cannot be opened. */
+int capture_output_open(struct capture_output *o);
+/* Writes pcapng. `share`: lets other threads run in between. */
+void capture_output_write(struct capture_output *o, const uint8_t *bytes, size_t len, bool share);
+/* Everything written so far becomes visible. */
+void capture_output_flush(struct capture_output *o);
+/* Prints an error and returns CLI_FAILED if something could not be written. */
+int capture_output_close(struct capture_output *o);
 
 /* capture_print.c */
 
-void capture_print(FILE *f, const struct xr_capture_record *r, uint64_t time);
-/* Writes the comment of a packet; returns its length. */
-size_t capture_comment(const struct xr_capture_record *r, char comment[PCAPNG_TEXT_MAX]);
-
-/* capture_options.c */
-
-/* Returns the options of a packet and sets their length. Valid until the next call. */
-const uint8_t *capture_options(const struct xr_capture_record *r, size_t *len);
+void capture_print(FILE *f, const uint8_t *block);
 
 #endif /* XROCE_CAPTURE_CLI_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Filters of `xroce capture`, and the names of verdicts */
+/* Filters of `xroce capture` */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -23,14 +23,6 @@ static const struct {
 	XR_REASONS(X)
 #undef X
 };
-
-const char *capture_verdict(uint32_t reason, const char **text)
-{
-	if (reason >= XR_REASON_COUNT)
-		reason = XR_NO_METADATA;
-	*text = verdicts[reason].text;
-	return verdicts[reason].name;
-}
 
 /* Compares without case; '-' is the same as '_'. */
 static bool same(const char *full, const char *name)

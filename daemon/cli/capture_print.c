@@ -1,64 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Packets of a capture as text: comments, and lines. */
+/* Packets of a capture as lines of text. */
 #include <arpa/inet.h>
-#include <endian.h>
+#include <linux/bpf.h>
 #include <string.h>
 #include <time.h>
 
 #include <xroce/opcode_names.h>
-#include <xroce/wire.h>
+#include <xroce/parse.h>
 
 #include "capture.h"
-
-/* ---- comments ------------------------------------------------------------------------ */
-
-/* printf() would take longer than everything else that is done for a packet. */
-struct text {
-	char *at, *end;
-};
-
-static void add(struct text *t, const char *s)
-{
-	while (*s && t->at < t->end)
-		*t->at++ = *s++;
-}
-
-static void add_number(struct text *t, uint32_t n)
-{
-	char digits[11], *d = digits + sizeof(digits) - 1;
-
-	*d = 0;
-	do
-		*--d = (char)('0' + n % 10);
-	while (n /= 10);
-	add(t, d);
-}
-
-size_t capture_comment(const struct xr_capture_record *r, char comment[PCAPNG_TEXT_MAX])
-{
-	struct text t = { comment, comment + PCAPNG_TEXT_MAX - 1 };
-	const char *name, *text;
-
-	add(&t, "QP ");
-	add_number(&t, r->qpn);
-	add(&t, ", queue ");
-	add_number(&t, r->queue);
-	if (r->type == XR_CAPTURE_LOCAL)
-		add(&t, ", within the host");
-	if (r->type == XR_CAPTURE_RX || r->type == XR_CAPTURE_REFUSED) {
-		name = capture_verdict(r->reason, &text);
-		add(&t, ", verdict ");
-		add(&t, name);
-		if (r->reason) {
-			add(&t, ": ");
-			add(&t, text);
-		}
-	}
-	*t.at = 0;
-	return (size_t)(t.at - comment);
-}
-
-/* ---- lines --------------------------------------------------------------------------- */
 
 static const char *class_name(uint8_t opcode)
 {
@@ -76,37 +26,51 @@ static const char *class_name(uint8_t opcode)
 	}
 }
 
-/* The IP header ends where the UDP header begins; what is in front of it says which one it is. */
-static void print_addresses(FILE *f, const uint8_t *p, uint32_t bth)
+static void print_address(FILE *f, const struct xr_addr *a, uint8_t ip_version)
 {
-	uint32_t v4 = bth - XR_UDP_HLEN - XR_IPV4_HLEN, v6 = bth - XR_UDP_HLEN - XR_IPV6_HLEN;
-	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN];
 
-	if (bth >= XR_ETH_HLEN + XR_IPV6_HLEN + XR_UDP_HLEN && p[v6 - 2] == 0x86 &&
-	    p[v6 - 1] == 0xdd) {
-		inet_ntop(AF_INET6, p + v6 + 8, from, sizeof(from));
-		inet_ntop(AF_INET6, p + v6 + 24, to, sizeof(to));
-	} else if (bth >= XR_ETH_HLEN + XR_IPV4_HLEN + XR_UDP_HLEN) {
-		inet_ntop(AF_INET, p + v4 + 12, from, sizeof(from));
-		inet_ntop(AF_INET, p + v4 + 16, to, sizeof(to));
-	} else {
-		return;
-	}
-	fprintf(f, " %s > %s", from, to);
+	if (ip_version == 4)
+		inet_ntop(AF_INET, a->raw + 12, text, sizeof(text));
+	else
+		inet_ntop(AF_INET6, a->raw, text, sizeof(text));
+	fputs(text, f);
 }
 
-static void print_bth(FILE *f, const uint8_t *p)
+static void print_bth(FILE *f, const struct xr_bth *bth)
 {
-	const char *operation = xr_operation_name(p[0]);
-	struct xr_bth bth;
+	const char *operation = xr_operation_name(bth->opcode);
 
-	memcpy(&bth, p, sizeof(bth));
 	if (operation)
-		fprintf(f, " %s%s", class_name(p[0]), operation);
+		fprintf(f, " %s%s", class_name(bth->opcode), operation);
 	else
-		fprintf(f, " opcode %#x", p[0]);
-	fprintf(f, " dest QP %u PSN %u", be32toh(bth.fecn_dqpn) & XR_QPN_MASK,
-		be32toh(bth.ack_psn) & XR_PSN_MASK);
+		fprintf(f, " opcode %#x", bth->opcode);
+	fprintf(f, " dest QP %u PSN %u", ntohl(bth->fecn_dqpn) & XR_QPN_MASK,
+		ntohl(bth->ack_psn) & XR_PSN_MASK);
+}
+
+/* Of a packet that has been cut, only headers can be read. */
+static void print_headers(FILE *f, const struct pcapng_packet *p)
+{
+	struct xr_cursor c = {
+		.pos = p->bytes,
+		.end = p->bytes + p->captured,
+		.left = p->original,
+	};
+	struct xr_packet pkt = { 0 };
+	struct xr_outer outer = { 0 };
+	const struct xr_bth *bth;
+
+	if (xr_parse_network(&c, &pkt, &outer) != XR_OK)
+		return;
+	bth = xr_take(&c, sizeof(*bth));
+	if (!bth)
+		return;
+	putc(' ', f);
+	print_address(f, &pkt.src, pkt.ip_version);
+	fputs(" > ", f);
+	print_address(f, &pkt.dst, pkt.ip_version);
+	print_bth(f, bth);
 }
 
 static void print_time(FILE *f, uint64_t ns)
@@ -119,31 +83,22 @@ static void print_time(FILE *f, uint64_t ns)
 		(unsigned)(ns % 1000000000u));
 }
 
-static const char *type_name(uint16_t type)
+static const char *type_name(const struct pcapng_packet *p)
 {
-	switch (type) {
-	case XR_CAPTURE_TX:
-		return " tx";
-	case XR_CAPTURE_REFUSED:
-		return " refused";
-	case XR_CAPTURE_LOCAL:
-		return " local";
-	default:
-		return " rx";
-	}
+	if (!(p->flags & XR_PCAPNG_OUT))
+		return p->xdp_action == XDP_DROP ? " refused" : " rx";
+	return memmem(p->comment, p->comment_len, XR_CAPTURE_WITHIN, strlen(XR_CAPTURE_WITHIN))
+		       ? " local"
+		       : " tx";
 }
 
-void capture_print(FILE *f, const struct xr_capture_record *r, uint64_t time)
+void capture_print(FILE *f, const uint8_t *block)
 {
-	const uint8_t *bytes = (const uint8_t *)(r + 1);
-	char comment[PCAPNG_TEXT_MAX];
+	struct pcapng_packet p;
 
-	print_time(f, time);
-	fputs(type_name(r->type), f);
-	if (r->bth_off && r->bth_off + XR_BTH_HLEN <= r->captured) {
-		print_addresses(f, bytes, r->bth_off);
-		print_bth(f, bytes + r->bth_off);
-	}
-	capture_comment(r, comment);
-	fprintf(f, " length %u, %s\n", r->length, comment);
+	pcapng_read(block, &p);
+	print_time(f, p.time);
+	fputs(type_name(&p), f);
+	print_headers(f, &p);
+	fprintf(f, " length %u, %.*s\n", p.original, (int)p.comment_len, p.comment);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The rings of a capture, which the daemon writes. Packets of several rings are put in order. */
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -14,50 +13,64 @@
  * some milliseconds after it. All wait this long for older ones.
  */
 #define ORDER_NS 20000000ull
-
-static uint64_t now(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+/* Time between two marks, of which there are enough for twice that time */
+#define MARK_NS (2 * ORDER_NS / CAPTURE_MARKS)
+/* The daemon ends a capture soon after its connection, unless it hangs. */
+#define END_POLL_NS 1000000
+#define END_POLLS 2000
 
 /* ---- start and end ------------------------------------------------------------------- */
 
-static bool sane(const struct xr_capture_rep *rep, uint64_t file)
+static bool sane(const struct xr_capture_rep *rep)
 {
 	uint64_t controls = rep->rings * sizeof(struct xr_capture_ring);
 
 	return rep->rings && rep->rings <= XR_MAX_WORKERS + 1 && rep->ring_size &&
 	       !(rep->ring_size & (rep->ring_size - 1)) && rep->data >= controls &&
-	       !(rep->memory.offset % 4096) && rep->memory.length <= file &&
-	       rep->memory.offset <= file - rep->memory.length && rep->data <= rep->memory.length &&
+	       rep->data <= rep->memory.length &&
 	       (uint64_t)rep->rings * rep->ring_size <= rep->memory.length - rep->data;
+}
+
+int capture_rings_attach(struct capture_rings *r, const struct xr_capture_rep *rep, void *memory)
+{
+	if (!sane(rep))
+		return -EPROTO;
+	*r = (struct capture_rings){
+		.data = (uint8_t *)memory + rep->data,
+		.rings = rep->rings,
+		.size = rep->ring_size,
+		.clock = rep->clock,
+	};
+	for (uint32_t i = 0; i < r->rings; i++)
+		r->reader[i].shared = (struct xr_capture_ring *)memory + i;
+	return 0;
+}
+
+static bool is_in_file(const struct xr_shm_ref *memory, int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_size >= 0 && !(memory->offset % 4096) &&
+	       memory->length <= (uint64_t)st.st_size &&
+	       memory->offset <= (uint64_t)st.st_size - memory->length;
 }
 
 static int map(struct capture_rings *r, const struct xr_capture_rep *rep, int fd)
 {
-	struct stat st;
+	void *memory;
+	int err;
 
-	if (fstat(fd, &st) || st.st_size < 0)
+	if (!is_in_file(&rep->memory, fd))
 		return -EPROTO;
-	if (!sane(rep, (uint64_t)st.st_size))
-		return -EPROTO;
-	r->length = rep->memory.length;
 	/* populated by this process, whose cgroup is charged then */
-	r->memory = mmap(NULL, r->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
-			 (off_t)rep->memory.offset);
-	if (r->memory == MAP_FAILED) {
-		r->memory = NULL;
+	memory = mmap(NULL, rep->memory.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		      fd, (off_t)rep->memory.offset);
+	if (memory == MAP_FAILED)
 		return -errno;
-	}
-	r->data = (uint8_t *)r->memory + rep->data;
-	r->rings = rep->rings;
-	r->size = rep->ring_size;
-	for (uint32_t i = 0; i < r->rings; i++)
-		r->reader[i].shared = (struct xr_capture_ring *)r->memory + i;
-	return 0;
+	err = capture_rings_attach(r, rep, memory);
+	r->memory = memory;
+	r->length = rep->memory.length;
+	return err;
 }
 
 int capture_rings_open(struct capture_rings *r, struct cli_client *c,
@@ -75,7 +88,7 @@ int capture_rings_open(struct capture_rings *r, struct cli_client *c,
 		.rep_room = 1,
 	};
 
-	*r = (struct capture_rings){ .clock = now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC) };
+	*r = (struct capture_rings){ 0 };
 	err = cli_client_call(c, &call);
 	if (err)
 		return err;
@@ -93,12 +106,89 @@ void capture_rings_close(struct capture_rings *r)
 	r->memory = NULL;
 }
 
-/* ---- packets ------------------------------------------------------------------------- */
+void capture_rings_await_end(const struct capture_rings *r)
+{
+	const struct timespec poll = { .tv_nsec = END_POLL_NS };
+
+	uint32_t ended = 0;
+
+	for (int n = 0; n < END_POLLS && ended < r->rings; n++) {
+		if (__atomic_load_n(&r->reader[ended].shared->ended, __ATOMIC_ACQUIRE))
+			ended++;
+		else
+			nanosleep(&poll, NULL);
+	}
+}
+
+void capture_rings_rewind(struct capture_rings *r)
+{
+	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++) {
+		d->producer = __atomic_load_n(&d->shared->producer, __ATOMIC_ACQUIRE);
+		d->consumer = __atomic_load_n(&d->shared->oldest, __ATOMIC_RELAXED);
+	}
+}
+
+/* ---- order --------------------------------------------------------------------------- */
 
 /*
- * The daemon writes both indices' neighbours for each packet, so they are read and written as
- * rarely as possible.
+ * To know the time of a packet, the reader would have to look at it, which takes longer than all
+ * else that it does. So it notes which packets are in the rings at some times.
  */
+static void mark(struct capture_rings *r, uint64_t now)
+{
+	uint32_t m = r->marks++ % CAPTURE_MARKS;
+
+	r->marked[m] = now;
+	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++)
+		d->mark[m] = __atomic_load_n(&d->shared->producer, __ATOMIC_RELAXED);
+}
+
+/* Returns the last mark that is as old, -1: none */
+static int mark_before(const struct capture_rings *r, uint64_t time)
+{
+	int last = -1;
+
+	for (uint32_t m = 0; m < CAPTURE_MARKS && m < r->marks; m++)
+		if (r->marked[m] <= time && (last < 0 || r->marked[m] > r->marked[last]))
+			last = (int)m;
+	return last;
+}
+
+static bool half_full(const struct capture_rings *r)
+{
+	const struct capture_reader *d;
+
+	for (d = r->reader; d < r->reader + r->rings; d++)
+		if (__atomic_load_n(&d->shared->producer, __ATOMIC_RELAXED) - d->consumer >
+		    r->size / 2)
+			return true;
+	return false;
+}
+
+uint64_t capture_rings_mark(struct capture_rings *r, uint64_t monotonic)
+{
+	uint64_t now = monotonic + r->clock;
+	int last;
+
+	if (!r->marks || now - r->marked[(r->marks - 1) % CAPTURE_MARKS] >= MARK_NS)
+		mark(r, now);
+	if (half_full(r))
+		return UINT64_MAX;
+	last = mark_before(r, now - ORDER_NS);
+	return last < 0 ? 0 : r->marked[last];
+}
+
+/* Returns the index up to which packets of a ring are older than that. */
+static uint64_t limit(const struct capture_rings *r, const struct capture_reader *d, uint64_t until)
+{
+	int last = until == UINT64_MAX ? -1 : mark_before(r, until);
+
+	return last < 0 ? d->producer : d->mark[last];
+}
+
+/* ---- packets ------------------------------------------------------------------------- */
+
+/* The daemon writes what is beside both indices for each packet, so they are used rarely. */
 static void publish(struct capture_reader *d)
 {
 	if (d->published != d->consumer)
@@ -106,86 +196,152 @@ static void publish(struct capture_reader *d)
 	d->published = d->consumer;
 }
 
-static void release(const struct capture_rings *r, struct capture_reader *d, uint32_t size)
+static void release(struct capture_rings *r)
 {
-	d->consumer += size;
-	d->next = NULL;
+	struct capture_reader *d = r->last;
+
+	if (!d)
+		return;
+	r->last = NULL;
+	d->consumer += r->last_len;
 	if (d->consumer - d->published > r->size / 8)
 		publish(d);
 }
 
-/* Returns the record at an offset of the ring, or NULL if it is not valid. */
-static const struct xr_capture_record *record_at(const uint8_t *data, uint32_t at, uint64_t end)
+/* Returns the end of the blocks that are behind one another from the consumer index on. */
+static uint64_t end_of_lap(const struct capture_rings *r, struct capture_reader *d)
 {
-	const struct xr_capture_record *p = (const void *)(data + at);
+	uint64_t lap = (d->consumer | (r->size - 1)) + 1;
+	uint64_t skip = __atomic_load_n(&d->shared->skip, __ATOMIC_RELAXED);
 
-	if (p->size < 8 || p->size % 8 || p->size > end - at)
-		return NULL;
-	if (p->type == XR_CAPTURE_PAD)
-		return p;
-	return p->size >= sizeof(*p) && p->captured <= p->size - sizeof(*p) &&
-			       p->captured <= CAPTURE_PACKET_MAX
-		       ? p
-		       : NULL;
+	if (skip == d->consumer && skip % r->size) {
+		d->consumer = lap;
+		lap += r->size;
+	} else if (skip > d->consumer && skip < lap) {
+		lap = skip;
+	}
+	return lap < d->producer ? lap : d->producer;
 }
 
-/* Reads the next record of a ring into d->next. Returns -EPROTO if it is not valid. */
-static int peek(const struct capture_rings *r, struct capture_reader *d)
+/* Sets *run to the blocks of a ring. Returns -EPROTO if its indices are not valid. */
+static int look(const struct capture_rings *r, struct capture_reader *d, struct capture_run *run)
 {
-	const uint8_t *data = r->data + (d - r->reader) * (size_t)r->size;
-	const struct xr_capture_record *p;
-	uint32_t at;
+	uint64_t end;
 
-	if (!d->next && d->consumer == d->producer)
+	*run = (struct capture_run){ 0 };
+	if (d->consumer == d->producer)
 		d->producer = __atomic_load_n(&d->shared->producer, __ATOMIC_ACQUIRE);
-	while (!d->next && d->consumer != d->producer) {
-		at = d->consumer & (r->size - 1);
-		p = d->producer - d->consumer <= r->size ? record_at(data, at, r->size) : NULL;
-		if (!p || p->size > d->producer - d->consumer)
-			return -EPROTO;
-		if (p->type == XR_CAPTURE_PAD)
-			release(r, d, p->size);
-		else
-			d->next = p;
-	}
+	if (d->consumer == d->producer)
+		return 0;
+	if (d->producer - d->consumer > r->size || d->consumer % 4)
+		return -EPROTO;
+	end = end_of_lap(r, d);
+	if (d->consumer >= end)
+		return -EPROTO;
+	run->blocks = r->data + (d - r->reader) * (size_t)r->size + (d->consumer & (r->size - 1));
+	run->len = end - d->consumer;
 	return 0;
 }
 
-int capture_rings_next(struct capture_rings *r, uint64_t until,
-		       const struct xr_capture_record **record)
+/* Returns the time of the first block, or UINT64_MAX without one; -EPROTO if it is not valid. */
+static int first_time(const struct capture_run *run, uint64_t *time)
 {
-	struct capture_reader *d, *first = NULL;
+	*time = UINT64_MAX;
+	if (!run->blocks)
+		return 0;
+	if (!pcapng_block(run->blocks, run->len))
+		return -EPROTO;
+	*time = xr_pcapng_time((const struct xr_pcapng_packet *)run->blocks);
+	return 0;
+}
+
+/* Shortens a run to blocks that are not younger than `until`, and to one block. */
+static int cut(struct capture_run *run, uint64_t until, bool one)
+{
+	size_t len = 0;
+	uint64_t time;
+	uint32_t n;
+
+	for (; len < run->len; len += n) {
+		n = pcapng_block(run->blocks + len, run->len - len);
+		if (!n)
+			return -EPROTO;
+		time = xr_pcapng_time((const struct xr_pcapng_packet *)(run->blocks + len));
+		if (time > until || (one && len))
+			break;
+	}
+	*run = (struct capture_run){ len ? run->blocks : NULL, len };
+	return 0;
+}
+
+/* All packets that are in one ring, and none in the others: without a look at them */
+static void take_all(const struct capture_rings *r, const struct capture_reader *d, uint64_t until,
+		     struct capture_run *run)
+{
+	uint64_t end = limit(r, d, until);
+
+	if (end <= d->consumer)
+		*run = (struct capture_run){ 0 };
+	else if (end - d->consumer < run->len)
+		run->len = end - d->consumer;
+}
+
+struct choice {
+	struct capture_reader *reader; /* whose first packet is the oldest; NULL: no packets */
+	struct capture_run run;
+	uint64_t time, next_time; /* of its first packet; of the oldest one in another ring */
+	uint32_t rings;		  /* that have packets */
+};
+
+static int choose(struct capture_rings *r, struct choice *c)
+{
+	struct capture_run run;
+	uint64_t time;
 	int err;
 
-	if (r->last) {
-		release(r, r->last, r->last->next->size);
-		r->last = NULL;
-	}
-	for (d = r->reader; d < r->reader + r->rings; d++) {
-		err = peek(r, d);
+	*c = (struct choice){ .time = UINT64_MAX, .next_time = UINT64_MAX };
+	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++) {
+		err = look(r, d, &run);
+		if (!err)
+			err = first_time(&run, &time);
 		if (err)
 			return err;
-		if (d->next && (!first || d->next->time < first->next->time))
-			first = d;
+		c->rings += run.blocks != NULL;
+		if (run.blocks && (!c->reader || time < c->time)) {
+			c->next_time = c->time;
+			c->time = time;
+			c->reader = d;
+			c->run = run;
+		} else if (time < c->next_time) {
+			c->next_time = time;
+		}
 	}
-	if (first && first->next->time >= until)
-		first = NULL;
-	r->last = first;
-	*record = first ? first->next : NULL;
-	for (d = r->reader; !first && d < r->reader + r->rings; d++)
-		publish(d);
 	return 0;
 }
 
-uint64_t capture_rings_until(const struct capture_rings *r)
+int capture_rings_next(struct capture_rings *r, uint64_t until, bool one, struct capture_run *run)
 {
-	const struct capture_reader *d;
+	struct choice c;
+	int err;
 
-	for (d = r->reader; d < r->reader + r->rings; d++)
-		if (__atomic_load_n(&d->shared->producer, __ATOMIC_RELAXED) - d->consumer >
-		    r->size / 2)
-			return UINT64_MAX;
-	return now(CLOCK_MONOTONIC) - ORDER_NS;
+	release(r);
+	*run = (struct capture_run){ 0 };
+	err = choose(r, &c);
+	if (err)
+		return err;
+	*run = c.run;
+	if (c.reader && c.rings == 1 && !one)
+		take_all(r, c.reader, until, run);
+	else if (c.reader)
+		err = cut(run, until < c.next_time ? until : c.next_time, one);
+	if (!err && run->blocks) {
+		r->last = c.reader;
+		r->last_len = run->len;
+		return 0;
+	}
+	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++)
+		publish(d);
+	return err;
 }
 
 /* ---- counters ------------------------------------------------------------------------ */

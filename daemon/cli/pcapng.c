@@ -5,175 +5,138 @@
 
 #define LINKTYPE_ETHERNET 1
 #define NS_PER_S_EXPONENT 9
+#define TEXT_MAX 256
 
-enum block { INTERFACE = 1, STATISTICS = 5, PACKET = 6, SECTION = 0x0a0d0d0a };
+/* ---- packets ------------------------------------------------------------------------- */
 
-enum option {
-	END = 0,
-	COMMENT = 1,
-	SHB_USERAPPL = 4,
-	IF_NAME = 2,
-	IF_DESCRIPTION = 3,
-	IF_TSRESOL = 9,
-	EPB_FLAGS = 2,
-	EPB_DROPCOUNT = 4,
-	EPB_QUEUE = 6,
-	EPB_VERDICT = 7,
-	ISB_STARTTIME = 2,
-	ISB_ENDTIME = 3,
-	ISB_IFRECV = 4,
-	ISB_IFDROP = 5,
-};
-#define VERDICT_XDP 2 /* first byte of EPB_VERDICT: XDP action */
-
-struct writer {
-	uint8_t *start, *at;
-};
-
-static void put(struct writer *w, const void *data, size_t len)
+uint32_t pcapng_block(const uint8_t *buf, size_t len)
 {
-	memcpy(w->at, data, len);
-	w->at += len;
+	const struct xr_pcapng_packet *h = (const void *)buf;
+	uint32_t least = xr_pcapng_packet_len(0, 0);
+
+	if (len < least || h->type != XR_PCAPNG_PACKET || h->length % 4 || h->length > len ||
+	    h->length < least || h->captured > h->length ||
+	    xr_pcapng_padded(h->captured) > h->length - least)
+		return 0;
+	return h->length;
 }
 
-static void put32(struct writer *w, uint32_t value)
+static void note(struct pcapng_packet *p, uint16_t code, const uint8_t *value, uint32_t len)
 {
-	put(w, &value, sizeof(value));
+	int64_t action;
+
+	if (code == XR_PCAPNG_COMMENT) {
+		p->comment = (const char *)value;
+		p->comment_len = len;
+	} else if (code == XR_PCAPNG_FLAGS && len == sizeof(p->flags)) {
+		memcpy(&p->flags, value, sizeof(p->flags));
+	} else if (code == XR_PCAPNG_DROPCOUNT && len == sizeof(p->dropped)) {
+		memcpy(&p->dropped, value, sizeof(p->dropped));
+	} else if (code == XR_PCAPNG_VERDICT && len == 1 + sizeof(action) &&
+		   *value == XR_PCAPNG_VERDICT_XDP) {
+		memcpy(&action, value + 1, sizeof(action));
+		p->xdp_action = (int)action;
+	}
 }
 
-static void pad(struct writer *w)
+void pcapng_read(const uint8_t *block, struct pcapng_packet *p)
 {
-	while ((w->at - w->start) % 4)
-		*w->at++ = 0;
+	const struct xr_pcapng_packet *h = (const void *)block;
+	const uint8_t *at = (const uint8_t *)(h + 1) + xr_pcapng_padded(h->captured);
+	const uint8_t *last = block + h->length - sizeof(h->length);
+	uint16_t head[2];
+
+	*p = (struct pcapng_packet){
+		.time = xr_pcapng_time(h),
+		.captured = h->captured,
+		.original = h->original,
+		.bytes = (const uint8_t *)(h + 1),
+		.xdp_action = -1,
+		.comment = "",
+	};
+	while (last - at >= (ptrdiff_t)sizeof(head)) {
+		memcpy(head, at, sizeof(head));
+		at += sizeof(head);
+		if (head[0] == XR_PCAPNG_END || xr_pcapng_padded(head[1]) > last - at)
+			return;
+		note(p, head[0], at, head[1]);
+		at += xr_pcapng_padded(head[1]);
+	}
+}
+
+/* ---- other blocks -------------------------------------------------------------------- */
+
+static uint8_t *put32(uint8_t *at, uint32_t value)
+{
+	memcpy(at, &value, sizeof(value));
+	return at + sizeof(value);
 }
 
 /* Times are two words, the high one first. */
-static void put_time(struct writer *w, uint64_t ns)
+static uint8_t *put_time(uint8_t *at, uint64_t ns)
 {
-	put32(w, ns >> 32);
-	put32(w, (uint32_t)ns);
+	return put32(put32(at, ns >> 32), (uint32_t)ns);
 }
 
-static void option(struct writer *w, enum option code, const void *value, size_t len)
+static uint8_t *text_option(uint8_t *at, enum xr_pcapng_option code, const char *text)
 {
-	const uint16_t head[2] = { code, (uint16_t)len };
-
-	put(w, head, sizeof(head));
-	put(w, value, len);
-	pad(w);
+	return xr_pcapng_option(at, code, text, (uint32_t)strnlen(text, TEXT_MAX));
 }
 
-static void text_option(struct writer *w, enum option code, const char *text)
+static uint8_t *time_option(uint8_t *at, enum xr_pcapng_option code, uint64_t ns)
 {
-	option(w, code, text, strnlen(text, PCAPNG_TEXT_MAX - 1));
+	uint8_t words[8];
+
+	put_time(words, ns);
+	return xr_pcapng_option(at, code, words, sizeof(words));
 }
 
-static void time_option(struct writer *w, enum option code, uint64_t ns)
+static uint8_t *begin(uint8_t *block, enum xr_pcapng_block type)
 {
-	const uint32_t words[2] = { ns >> 32, (uint32_t)ns };
-
-	option(w, code, words, sizeof(words));
+	return put32(put32(block, type), 0); /* length: see end() */
 }
 
-static struct writer begin(uint8_t *buf, enum block type)
-{
-	struct writer w = { buf, buf };
-
-	put32(&w, type);
-	put32(&w, 0); /* length: see end() */
-	return w;
-}
-
-static size_t end(struct writer *w)
+static size_t end(uint8_t *block, uint8_t *at)
 {
 	uint32_t len;
 
-	option(w, END, "", 0);
-	len = (uint32_t)(w->at - w->start) + sizeof(len);
-	put32(w, len);
-	memcpy(w->start + 4, &len, sizeof(len));
+	at = xr_pcapng_option(at, XR_PCAPNG_END, "", 0);
+	len = (uint32_t)(at - block) + sizeof(len);
+	put32(at, len);
+	put32(block + 4, len);
 	return len;
 }
 
-static size_t section(uint8_t *buf)
+static size_t section(uint8_t *block)
 {
-	struct writer w = begin(buf, SECTION);
 	const uint16_t version[2] = { 1, 0 };
+	uint8_t *at = put32(begin(block, XR_PCAPNG_SECTION), 0x1a2b3c4d);
 
-	put32(&w, 0x1a2b3c4d);
-	put(&w, version, sizeof(version));
-	put_time(&w, UINT64_MAX); /* length of the section: unknown */
-	text_option(&w, SHB_USERAPPL, "xroce " XR_VERSION);
-	return end(&w);
+	memcpy(at, version, sizeof(version));
+	at = put_time(at + sizeof(version), UINT64_MAX); /* length of the section: unknown */
+	return end(block, text_option(at, XR_PCAPNG_USERAPPL, "xroce " XR_VERSION));
 }
 
 size_t pcapng_header(uint8_t *buf, const char *device, const char *netdev, uint32_t snap_len)
 {
 	const uint8_t resolution = NS_PER_S_EXPONENT;
 	size_t len = section(buf);
-	struct writer w = begin(buf + len, INTERFACE);
+	uint8_t *block = buf + len, *at = begin(block, XR_PCAPNG_INTERFACE);
 
-	put32(&w, LINKTYPE_ETHERNET);
-	put32(&w, snap_len);
-	text_option(&w, IF_NAME, netdev);
-	text_option(&w, IF_DESCRIPTION, device);
-	option(&w, IF_TSRESOL, &resolution, 1);
-	return len + end(&w);
-}
-
-static void verdict(struct writer *w, int action)
-{
-	uint8_t value[9] = { VERDICT_XDP };
-	const int64_t wide = action;
-
-	memcpy(value + 1, &wide, sizeof(wide));
-	option(w, EPB_VERDICT, value, sizeof(value));
-}
-
-size_t pcapng_options(uint8_t *buf, const struct pcapng_notes *n)
-{
-	struct writer w = { buf, buf };
-	const uint32_t flags = n->direction;
-
-	option(&w, COMMENT, n->comment, n->comment_len);
-	option(&w, EPB_FLAGS, &flags, sizeof(flags));
-	option(&w, EPB_QUEUE, &n->queue, sizeof(n->queue));
-	if (n->dropped)
-		option(&w, EPB_DROPCOUNT, &n->dropped, sizeof(n->dropped));
-	if (n->xdp_action >= 0)
-		verdict(&w, n->xdp_action);
-	option(&w, END, "", 0);
-	return (size_t)(w.at - w.start);
-}
-
-/* There may be millions a second: only what differs from packet to packet is done here. */
-size_t pcapng_packet(uint8_t *buf, const struct pcapng_packet *p)
-{
-	uint32_t padding = -p->captured & 3;
-	const uint32_t head[] = { PACKET,      0,	 0, p->time >> 32, (uint32_t)p->time,
-				  p->captured, p->length };
-	uint32_t len =
-		(uint32_t)(sizeof(head) + p->captured + padding + p->options_len + sizeof(len));
-	struct writer w = { buf, buf };
-
-	put(&w, head, sizeof(head));
-	put(&w, p->bytes, p->captured);
-	put(&w, "\0\0\0", padding);
-	put(&w, p->options, p->options_len);
-	put32(&w, len);
-	memcpy(buf + 4, &len, sizeof(len));
-	return len;
+	at = put32(put32(at, LINKTYPE_ETHERNET), snap_len);
+	at = text_option(at, XR_PCAPNG_NAME, netdev);
+	at = text_option(at, XR_PCAPNG_DESCRIPTION, device);
+	at = xr_pcapng_option(at, XR_PCAPNG_TSRESOL, &resolution, 1);
+	return len + end(block, at);
 }
 
 size_t pcapng_statistics(uint8_t *buf, const struct pcapng_statistics *s)
 {
-	struct writer w = begin(buf, STATISTICS);
+	uint8_t *at = put32(begin(buf, XR_PCAPNG_STATISTICS), 0); /* interface */
 
-	put32(&w, 0); /* interface */
-	put_time(&w, s->end);
-	time_option(&w, ISB_STARTTIME, s->start);
-	time_option(&w, ISB_ENDTIME, s->end);
-	option(&w, ISB_IFRECV, &s->received, sizeof(s->received));
-	option(&w, ISB_IFDROP, &s->dropped, sizeof(s->dropped));
-	return end(&w);
+	at = time_option(put_time(at, s->end), XR_PCAPNG_STARTTIME, s->start);
+	at = time_option(at, XR_PCAPNG_ENDTIME, s->end);
+	at = xr_pcapng_option(at, XR_PCAPNG_IFRECV, &s->received, sizeof(s->received));
+	at = xr_pcapng_option(at, XR_PCAPNG_IFDROP, &s->dropped, sizeof(s->dropped));
+	return end(buf, at);
 }

@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <xroce/gid.h>
 
 #define PAGE 4096u
-#define RECORD sizeof(struct xr_capture_record)
+/* Of a ring that is overwritten; longer than a block */
+#define CHUNK_SHIFT_MIN 14u
 
 uint64_t xd_capture_data(uint32_t rings)
 {
@@ -19,6 +21,46 @@ uint64_t xd_capture_bytes(uint32_t rings, uint32_t ring_size)
 	return xd_capture_data(rings) + (uint64_t)rings * ring_size;
 }
 
+static uint64_t now(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint32_t snap_len(const struct xr_capture_req *req)
+{
+	return req->snap_len && req->snap_len < XR_CAPTURE_PACKET_MAX ? req->snap_len
+								      : XR_CAPTURE_PACKET_MAX;
+}
+
+static uint32_t chunk_shift(uint32_t ring_size)
+{
+	uint32_t shift = CHUNK_SHIFT_MIN;
+
+	while (ring_size >> shift > XD_CAPTURE_CHUNKS)
+		shift++;
+	return shift;
+}
+
+static void init_tap(struct xd_capture *c, uint32_t i, const struct xr_capture_req *req,
+		     void *memory)
+{
+	c->tap[i] = (struct xd_tap){
+		.filter = &c->filter,
+		.clock = c->clock,
+		.snap_len = snap_len(req),
+		.size = req->ring_size,
+		.shared = (struct xr_capture_ring *)memory + i,
+		.data = (uint8_t *)memory + xd_capture_data(c->rings) +
+			(uint64_t)i * req->ring_size,
+		.known = c->known + (size_t)i * XD_CAPTURE_KNOWN,
+		.overwrite = req->flags & XR_CAPTURE_OVERWRITE,
+		.chunk_shift = chunk_shift(req->ring_size),
+	};
+}
+
 struct xd_capture *xd_capture_new(const struct xr_capture_req *req, uint32_t rings, void *memory)
 {
 	struct xd_capture *c = calloc(1, sizeof(*c) + rings * sizeof(c->tap[0]));
@@ -27,21 +69,24 @@ struct xd_capture *xd_capture_new(const struct xr_capture_req *req, uint32_t rin
 		return NULL;
 	c->filter = req->filter;
 	c->rings = rings;
-	for (uint32_t i = 0; i < rings; i++) {
-		c->tap[i] = (struct xd_tap){
-			.filter = &c->filter,
-			.snap_len = req->snap_len ? req->snap_len : UINT32_MAX,
-			.size = req->ring_size,
-			.shared = (struct xr_capture_ring *)memory + i,
-			.data = (uint8_t *)memory + xd_capture_data(rings) +
-				(uint64_t)i * req->ring_size,
-		};
+	c->clock = now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC);
+	c->known = calloc((size_t)rings * XD_CAPTURE_KNOWN, sizeof(*c->known));
+	if (!c->known) {
+		free(c);
+		return NULL;
 	}
+	for (uint32_t i = 0; i < rings; i++)
+		init_tap(c, i, req, memory);
 	return c;
 }
 
-void xd_capture_free(struct xd_capture *c)
+void xd_capture_close(struct xd_capture *c)
 {
+	if (!c)
+		return;
+	for (uint32_t i = 0; i < c->rings; i++)
+		__atomic_store_n(&c->tap[i].shared->ended, 1, __ATOMIC_RELEASE);
+	free(c->known);
 	free(c);
 }
 
@@ -146,18 +191,40 @@ static void copy(uint8_t *to, const struct xt_frame *f, uint32_t len)
 	}
 }
 
+static void count(__u64 *shared, uint64_t value)
+{
+	__atomic_store_n(shared, value, __ATOMIC_RELAXED);
+}
+
+/*
+ * The blocks of a ring that is overwritten have no limits that the writer could find without a look
+ * at them, so it notes where the first one of each chunk begins. While it writes into a chunk, the
+ * last block can reach into the next one; the oldest blocks are those of the chunk behind that.
+ */
+static void advance(struct xd_tap *t, uint32_t bytes)
+{
+	uint64_t before = t->producer >> t->chunk_shift, chunk;
+	uint32_t mask = (t->size >> t->chunk_shift) - 1;
+
+	t->producer += bytes;
+	chunk = t->producer >> t->chunk_shift;
+	if (!t->overwrite || chunk == before)
+		return;
+	t->mark[chunk & mask] = t->producer;
+	count(&t->shared->oldest, t->mark[(chunk + 2) & mask]);
+}
+
 static bool has_room(const struct xd_tap *t, uint32_t size)
 {
 	uint64_t used = t->producer - t->consumer;
 
-	return used <= t->size && t->size - used >= size;
+	return t->overwrite || (used <= t->size && t->size - used >= size);
 }
 
-/* Returns the place for a record, or NULL if there is no room. */
-static struct xr_capture_record *reserve(struct xd_tap *t, uint32_t size)
+/* Returns the place for a block, or NULL if there is no room. */
+static uint8_t *reserve(struct xd_tap *t, uint32_t size)
 {
 	uint32_t at = t->producer & (t->size - 1), rest = t->size - at;
-	struct xr_capture_record *r = (void *)(t->data + at);
 	uint32_t need = rest < size ? rest + size : size;
 
 	if (!has_room(t, need)) {
@@ -166,17 +233,15 @@ static struct xr_capture_record *reserve(struct xd_tap *t, uint32_t size)
 			return NULL;
 	}
 	if (rest >= size)
-		return r;
-	/* the header of a pad has 8 bytes, which is the least that can be left */
-	r->size = rest;
-	r->type = XR_CAPTURE_PAD;
-	t->producer += rest;
-	return (void *)t->data;
+		return t->data + at;
+	count(&t->shared->skip, t->producer);
+	advance(t, rest);
+	return t->data;
 }
 
 /*
- * The reader's processor, or none, has the lines of later records in its cache. Those of one that
- * is written some packets from now are requested, so that the write does not wait.
+ * The reader's processor, or none, has the lines of later blocks in its cache. Those of one that is
+ * written some packets from now are requested, so that the write does not wait.
  */
 #define AHEAD 512u
 #define LINE 64u
@@ -189,47 +254,69 @@ static void prefetch_later(const struct xd_tap *t, uint32_t size)
 		__builtin_prefetch(at + i, 1);
 }
 
-static void count(__u64 *shared, uint64_t value)
+static const struct xd_capture_options *options_of(struct xd_tap *t, const struct xd_packet *p)
 {
-	__atomic_store_n(shared, value, __ATOMIC_RELAXED);
+	const uint64_t subject = xd_capture_subject(p);
+	struct xd_capture_options *o;
+
+	o = &t->known[(p->frame->meta.qpn ^ p->type) % XD_CAPTURE_KNOWN];
+	if (!o->len || o->subject != subject)
+		xd_capture_options(o, subject, 0);
+	return o;
 }
 
-static uint16_t lost_since(struct xd_tap *t)
+static void write_block(const struct xd_tap *t, uint8_t *at, const struct xd_packet *p,
+			uint32_t captured, const struct xd_capture_options *o)
 {
-	uint64_t n = t->lost - t->lost_before;
+	uint32_t len = xr_pcapng_packet_len(captured, o->len), padded = xr_pcapng_padded(captured);
+	uint64_t time = p->time + t->clock;
 
+	*(struct xr_pcapng_packet *)at = (struct xr_pcapng_packet){
+		.type = XR_PCAPNG_PACKET,
+		.length = len,
+		.time_high = time >> 32,
+		.time_low = (uint32_t)time,
+		.captured = captured,
+		.original = p->frame->len,
+	};
+	at += sizeof(struct xr_pcapng_packet);
+	if (padded) /* zeros behind the packet, which is copied over the others */
+		memset(at + padded - 4, 0, 4);
+	copy(at, p->frame, captured);
+	memcpy(at + padded, o->bytes, o->len);
+	memcpy(at + padded + o->len, &len, sizeof(len));
+}
+
+/* The first packet behind lost ones has an option more. */
+static bool put(struct xd_tap *t, const struct xd_packet *p, uint32_t captured)
+{
+	const struct xd_capture_options *o = options_of(t, p);
+	uint64_t lost = t->lost - t->lost_before;
+	struct xd_capture_options behind_lost;
+	uint32_t len = xr_pcapng_packet_len(captured, o->len + (lost ? XD_CAPTURE_DROPPED_LEN : 0));
+	uint8_t *at = reserve(t, len);
+
+	if (!at)
+		return false;
+	if (lost) {
+		xd_capture_options(&behind_lost, o->subject, lost);
+		o = &behind_lost;
+	}
+	write_block(t, at, p, captured, o);
 	t->lost_before = t->lost;
-	return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+	prefetch_later(t, len);
+	advance(t, len);
+	__atomic_store_n(&t->shared->producer, t->producer, __ATOMIC_RELEASE);
+	return true;
 }
 
 void xd_tap_put(struct xd_tap *t, const struct xd_packet *p)
 {
-	const struct xt_frame *f = p->frame;
-	uint32_t whole = bytes_of(f), captured = whole < t->snap_len ? whole : t->snap_len;
-	uint32_t size = (RECORD + captured + 7) & ~7u;
-	struct xr_capture_record *r = reserve(t, size);
+	uint32_t whole = bytes_of(p->frame);
 
 	count(&t->shared->matched, ++t->matched);
-	if (!r) {
+	if (!put(t, p, whole < t->snap_len ? whole : t->snap_len))
 		count(&t->shared->lost, ++t->lost);
-		return;
-	}
-	*r = (struct xr_capture_record){
-		.size = size,
-		.type = p->type,
-		.queue = p->queue,
-		.time = p->time,
-		.captured = captured,
-		.length = f->len,
-		.qpn = f->meta.qpn,
-		.lost = lost_since(t),
-		.reason = f->meta.reason,
-		.bth_off = f->meta.bth_off < UINT8_MAX ? (uint8_t)f->meta.bth_off : 0,
-	};
-	copy((uint8_t *)(r + 1), f, captured);
-	prefetch_later(t, size);
-	t->producer += size;
-	__atomic_store_n(&t->shared->producer, t->producer, __ATOMIC_RELEASE);
 }
 
 /* ---- refused packets ----------------------------------------------------------------------- */

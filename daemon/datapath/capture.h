@@ -10,26 +10,48 @@
 #include <stdint.h>
 
 #include <xroce/capture.h>
+#include <xroce/pcapng.h>
 
 #include "daemon/transport/transport.h"
+
+#define XD_CAPTURE_TEXT_MAX 160	   /* bytes of a comment, with NUL */
+#define XD_CAPTURE_DROPPED_LEN 12u /* of the option that tells of lost packets */
+#define XD_CAPTURE_OPTIONS_MAX (XD_CAPTURE_TEXT_MAX + 56)
+
+struct xd_capture_options {
+	uint64_t subject; /* what they depend on, unless packets were lost: xd_capture_subject() */
+	uint32_t len;	  /* 0: unused */
+	uint8_t bytes[XD_CAPTURE_OPTIONS_MAX];
+};
+
+#define XD_CAPTURE_KNOWN 256 /* options of a ring, by QP and type */
+#define XD_CAPTURE_CHUNKS 64 /* of a ring that is overwritten, at most */
 
 /* One ring of a capture, in the list of its worker */
 struct xd_tap {
 	struct xd_tap *next;
 	const struct xr_capture_filter *filter;
+	uint64_t clock; /* as that of the capture */
 	uint32_t snap_len;
 	uint32_t size; /* of the ring */
 	struct xr_capture_ring *shared;
 	uint8_t *data;
 	uint64_t producer, matched, lost;
-	uint64_t lost_before; /* before the last record */
+	uint64_t lost_before; /* before the last packet */
 	uint64_t consumer;    /* as last read; the client writes to it */
+	struct xd_capture_options *known;
+	/* a ring that is overwritten: where the first block of each chunk begins */
+	bool overwrite;
+	uint32_t chunk_shift;
+	uint64_t mark[XD_CAPTURE_CHUNKS];
 };
 
 struct xd_capture {
 	struct xr_capture_filter filter;
 	uint32_t rings;
+	uint64_t clock;	  /* CLOCK_REALTIME - CLOCK_MONOTONIC at the start, ns */
 	uint64_t refused; /* packets, whatever the filter */
+	struct xd_capture_options *known;
 	struct xd_tap tap[];
 };
 
@@ -48,7 +70,8 @@ uint64_t xd_capture_bytes(uint32_t rings, uint32_t ring_size);
  * was checked. Returns NULL if there is no memory.
  */
 struct xd_capture *xd_capture_new(const struct xr_capture_req *req, uint32_t rings, void *memory);
-void xd_capture_free(struct xd_capture *c); /* NULL allowed */
+/* Tells the client that nothing is written any more, and frees the capture. NULL allowed */
+void xd_capture_close(struct xd_capture *c);
 
 /* Returns true if the filter selects the packet. Checks the offsets of the metadata. */
 bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type type,
@@ -59,5 +82,17 @@ void xd_capture_refused(struct xd_capture *c, const struct xr_refused *r);
 void xd_capture_lost(struct xd_capture *c, uint64_t n);
 /* Writes a packet to the ring, or counts it as lost if there is no room. */
 void xd_tap_put(struct xd_tap *t, const struct xd_packet *p);
+
+/* A number: to compare four fields one by one would take a packet some ns. */
+static inline uint64_t xd_capture_subject(const struct xd_packet *p)
+{
+	const struct xr_meta *m = &p->frame->meta;
+
+	return m->qpn | (uint64_t)(p->queue & UINT16_MAX) << 32 | (uint64_t)p->type << 48 |
+	       (uint64_t)m->reason << 56;
+}
+
+/* Builds the options of a packet. lost: packets since the one before */
+void xd_capture_options(struct xd_capture_options *o, uint64_t subject, uint64_t lost);
 
 #endif /* XD_CAPTURE_H */

@@ -57,6 +57,9 @@ static int check_request(struct xd_client *c, const struct xr_capture_req *q, ui
 				 "ring_size %u of %u rings; a power of two from %u on, %llu "
 				 "together",
 				 q->ring_size, rings, XR_CAPTURE_RING_MIN, XR_CAPTURE_MEMORY_MAX);
+	if (q->flags & ~XR_CAPTURE_OVERWRITE)
+		return xd_refuse(c, -EINVAL, "flags %#x; only %#x is known", q->flags,
+				 XR_CAPTURE_OVERWRITE);
 	if (f->types & ~XR_CAPTURE_ALL || f->qpns > XR_CAPTURE_QPNS || f->peers > XR_CAPTURE_PEERS)
 		return xd_refuse(c, -EINVAL, "types %#x, %u QPs, %u peers; at most %#x, %u, %u",
 				 f->types, f->qpns, f->peers, XR_CAPTURE_ALL, XR_CAPTURE_QPNS,
@@ -103,7 +106,8 @@ static void report_refused(struct xd_server *s)
 
 /* ---- the request --------------------------------------------------------------------------- */
 
-static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_piece *memory)
+static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_piece *memory,
+		 uint64_t *clock)
 {
 	uint32_t rings = xd_workers_count(c->dev->workers) + 1;
 	struct xd_server *s = xd_server_of(c);
@@ -122,6 +126,7 @@ static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_
 		return err ? err : -ENOMEM;
 	}
 	report_refused(s);
+	*clock = new->capture->clock;
 	new->client = c;
 	new->next = s->captures;
 	s->captures = new;
@@ -137,19 +142,21 @@ int xd_do_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	const struct xr_capture_req *q = req->body;
 	struct xr_capture_rep *r;
 	struct xd_piece memory;
+	uint64_t clock;
 	int err;
 
 	err = check_number(c);
 	if (!err)
 		err = check_request(c, q, rings);
 	if (!err)
-		err = start(c, q, &memory);
+		err = start(c, q, &memory, &clock);
 	if (err)
 		return err;
 	r = XD_REPLY(rep, xr_capture_rep);
 	r->rings = rings;
 	r->ring_size = q->ring_size;
 	r->data = xd_capture_data(rings);
+	r->clock = clock;
 	xd_shm_ref(&memory, &r->memory, rep);
 	return 0;
 }
@@ -168,6 +175,6 @@ void xd_capture_end(struct xd_client *c)
 		xd_timer_cancel(xd_server_of(c)->capture_timer);
 		xd_xdp_report_refused(c->dev->xdp, false);
 	}
-	xd_capture_free(old->capture);
+	xd_capture_close(old->capture);
 	free(old);
 }

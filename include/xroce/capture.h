@@ -5,9 +5,18 @@
  *
  * The memory of a capture has a struct xr_capture_ring for each ring, and the bytes of all rings,
  * ring_size each. Each worker writes a ring of its own; the last ring has the packets that the XDP
- * program has dropped. The packets of one ring are in the order of their times. Both indices count
- * bytes and are never reset; their low bits are the place in the ring. A record does not wrap: a
- * record of type XR_CAPTURE_PAD fills the rest of the ring.
+ * program has dropped.
+ *
+ * A ring has Enhanced Packet Blocks of pcapng (draft-ietf-opsawg-pcapng), one behind the other, in
+ * the byte order of the host, of interface 0, with times in ns of CLOCK_REALTIME that do not
+ * decrease. So a reader copies many packets to a file at once, without a look at them.
+ *
+ * Indices count bytes and are never reset; their low bits are the place in the ring. A block does
+ * not wrap: if the next one does not fit behind the index `skip`, no block is there, and it begins
+ * at the start of the ring.
+ *
+ * With XR_CAPTURE_OVERWRITE, new blocks replace the oldest ones, and `consumer` is not used. The
+ * client reads nothing until the capture has ended; the blocks begin at `oldest` then.
  *
  * The daemon does not trust the client: it never reads what it has written, and a consumer index
  * out of range means that the ring is full.
@@ -16,12 +25,12 @@
 #define XROCE_CAPTURE_H
 
 #include <linux/types.h>
+#include <stddef.h>
 
 #include "gid.h"
 
-/* Directions of packets: bits of xr_capture_filter, and xr_capture_record.type */
+/* Directions of packets: bits of xr_capture_filter */
 enum xr_capture_type {
-	XR_CAPTURE_PAD = 0,
 	XR_CAPTURE_RX = 1,	/* received through AF_XDP */
 	XR_CAPTURE_TX = 2,	/* sent through AF_XDP */
 	XR_CAPTURE_REFUSED = 4, /* dropped by the XDP program: the first bytes */
@@ -57,25 +66,20 @@ struct xr_capture_ring {
 	__u64 lost;	/* those of them that the ring had no room for */
 	/* Events since the daemon was started, whatever the filter: enum xr_capture_event */
 	__u64 events[XR_CAPTURE_EVENTS];
-	__u64 reserved[9];
+	__u64 skip;   /* where the ring ended in front of the last block at its start; 0: nowhere */
+	__u64 oldest; /* with XR_CAPTURE_OVERWRITE */
+	__u32 ended;  /* 1: the daemon writes nothing any more; read with acquire */
+	__u32 reserved[13];
 	__u64 consumer; /* bytes read; written by the client, with release */
 	__u64 reserved2[15];
 };
 
-struct xr_capture_record {
-	__u32 size; /* of the record, header included; a multiple of 8 */
-	__u16 type; /* enum xr_capture_type; XR_CAPTURE_PAD has no other fields */
-	__u16 queue;
-	__u64 time;	/* CLOCK_MONOTONIC, ns */
-	__u32 captured; /* bytes behind this header */
-	__u32 length;	/* of the packet, from the Ethernet header to the ICRC */
-	__u32 qpn;	/* of this device's QP */
-	__u16 lost;  /* packets that the ring had no room for since the record before, or 65535 */
-	__u8 reason; /* received and refused packets: enum xr_reason */
-	__u8 bth_off;
-};
+/* In the comments of packets of XR_CAPTURE_LOCAL only */
+#define XR_CAPTURE_WITHIN ", within the host"
+/* Most bytes that are recorded of a packet: more than any has */
+#define XR_CAPTURE_PACKET_MAX 8192u
 
 _Static_assert(sizeof(struct xr_capture_ring) == 256, "capture ring layout");
-_Static_assert(sizeof(struct xr_capture_record) == 32, "capture record layout");
+_Static_assert(offsetof(struct xr_capture_ring, consumer) == 128, "capture ring layout");
 
 #endif /* XROCE_CAPTURE_H */

@@ -836,16 +836,19 @@ struct xr_capture_req {
 	__u32 reasons;	 /* XR_REASON_COUNT of the client */
 	__u32 ring_size; /* bytes of each ring: a power of two, XR_CAPTURE_RING_MIN or more */
 	__u32 snap_len;	 /* bytes to capture of each packet; 0: all */
-	__u32 reserved;
+	__u32 flags;	 /* XR_CAPTURE_OVERWRITE */
 	struct xr_capture_filter filter;
 };
+#define XR_CAPTURE_OVERWRITE 1u
 #define XR_CAPTURE_RING_MIN (64u << 10)
-#define XR_CAPTURE_MEMORY_MAX (256ull << 20) /* of all rings of a capture */
+/* Of all rings of a capture. The client is charged for it: its process touches the memory first. */
+#define XR_CAPTURE_MEMORY_MAX ((2ull << 30) + (1ull << 20))
 #define XR_CAPTURE_MAX 8
 struct xr_capture_rep {
 	__u32 rings; /* one for each worker, and one for refused packets */
 	__u32 ring_size;
-	__u64 data; /* offset of the first ring's bytes in the memory */
+	__u64 data;  /* offset of the first ring's bytes in the memory */
+	__u64 clock; /* time of a packet in the rings - CLOCK_MONOTONIC, ns */
 	struct xr_shm_ref memory;
 };
 

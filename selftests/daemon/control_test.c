@@ -532,24 +532,25 @@ static void test_capture_requests(void)
 {
 	const struct xr_capture_req good = { .reasons = XR_REASON_COUNT,
 					     .ring_size = XR_CAPTURE_RING_MIN };
-	struct xr_capture_req bad[7];
+	struct xr_capture_req bad[8];
 	uint32_t wrong = 0, i;
 	struct conn c;
 
 	connect_client(&c);
 	MUST(!hello(&c, XR_HELLO_OBSERVER));
-	for (i = 0; i < 7; i++)
+	for (i = 0; i < 8; i++)
 		bad[i] = good;
 	bad[0].reasons++;
 	bad[1].ring_size /= 2;
 	bad[2].ring_size *= 3;
-	bad[3].ring_size = 1u << 30;
+	bad[3].ring_size = 1u << 31;
 	bad[4].filter.types = 0x80;
 	bad[5].filter.qpns = XR_CAPTURE_QPNS + 1;
 	bad[6].filter.peers = XR_CAPTURE_PEERS + 1;
-	for (i = 0; i < 7; i++)
+	bad[7].flags = XR_CAPTURE_OVERWRITE << 1;
+	for (i = 0; i < 8; i++)
 		wrong += start_capture(&c, bad[i]) != (i ? -EINVAL : -EPROTO) || fake.captures;
-	TAP_OK(!wrong, "captures with other verdicts, wrong rings or wrong filters are refused");
+	TAP_OK(!wrong, "captures with other verdicts, wrong rings, flags or filters are refused");
 	disconnect(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }

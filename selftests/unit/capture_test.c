@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Packet capture: filters, rings with slow and hostile readers, and the history of --on. */
+/* Packet capture: filters, options of packets, rings from the writer to the reader. */
+#include <errno.h>
+#include <linux/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +10,7 @@
 #include "selftests/lib/tap.h"
 
 #define RING XR_CAPTURE_RING_MIN
+#define RINGS 2
 #define IP_OFF 14
 #define BTH_OFF (IP_OFF + 20 + 8)
 
@@ -84,127 +87,154 @@ static void test_filters(void)
 
 static uint8_t *memory;
 static struct xd_capture *capture;
-static struct xr_capture_ring *ring;
-static uint64_t consumer;
+static struct capture_rings reader;
 
-static void start(uint32_t snap_len)
+/* capture_rings_open() is not tested here. */
+int cli_client_call(struct cli_client *c, struct xp_call *call)
 {
-	struct xr_capture_req req = { .ring_size = RING, .snap_len = snap_len };
+	return -ENOSYS;
+}
 
+static struct xr_capture_ring *ring(uint32_t i)
+{
+	return (struct xr_capture_ring *)memory + i;
+}
+
+static uint8_t *ring_data(uint32_t i)
+{
+	return memory + xd_capture_data(RINGS) + (size_t)i * RING;
+}
+
+static void start(uint32_t snap_len, uint32_t flags)
+{
+	struct xr_capture_req req = { .ring_size = RING, .snap_len = snap_len, .flags = flags };
+	struct xr_capture_rep rep = {
+		.rings = RINGS,
+		.ring_size = RING,
+		.data = xd_capture_data(RINGS),
+		.memory.length = xd_capture_bytes(RINGS, RING),
+	};
+
+	xd_capture_close(capture);
 	free(memory);
-	xd_capture_free(capture);
-	memory = calloc(1, xd_capture_bytes(2, RING));
-	capture = memory ? xd_capture_new(&req, 2, memory) : NULL;
+	memory = calloc(1, xd_capture_bytes(RINGS, RING));
+	capture = memory ? xd_capture_new(&req, RINGS, memory) : NULL;
 	if (!capture)
 		abort();
-	ring = (struct xr_capture_ring *)memory + 1;
-	consumer = 0;
+	for (uint32_t i = 0; i < RINGS; i++)
+		capture->tap[i].clock = 0;
+	if (capture_rings_attach(&reader, &rep, memory))
+		abort();
+}
+
+static void put_to(uint32_t i, uint64_t time)
+{
+	struct xd_packet p = { .frame = &frame, .type = XR_CAPTURE_RX, .queue = 3, .time = time };
+
+	xd_tap_put(&capture->tap[i], &p);
 }
 
 static void put(uint64_t time)
 {
-	struct xd_packet p = { .frame = &frame, .type = XR_CAPTURE_RX, .queue = 3, .time = time };
-
-	xd_tap_put(&capture->tap[1], &p);
+	put_to(1, time);
 }
 
-/* Reads the next record, as a client does. Returns NULL if there is none. */
-static const struct xr_capture_record *get(void)
+/* Reads the next packet as the command does. Returns false if there is none. */
+static bool get(struct pcapng_packet *p)
 {
-	const uint8_t *data = memory + xd_capture_data(2) + RING;
-	const struct xr_capture_record *r;
+	struct capture_run run;
 
-	while (consumer != ring->producer) {
-		r = (const void *)(data + consumer % RING);
-		consumer += r->size;
-		if (r->type != XR_CAPTURE_PAD)
-			return r;
-	}
-	return NULL;
+	if (capture_rings_next(&reader, UINT64_MAX, true, &run) || !run.blocks)
+		return false;
+	pcapng_read(run.blocks, p);
+	return pcapng_block(run.blocks, run.len) == run.len;
+}
+
+static bool comment_is(const struct pcapng_packet *p, const char *text)
+{
+	return p->comment_len == strlen(text) && !memcmp(p->comment, text, p->comment_len);
 }
 
 static void test_record(void)
 {
-	const struct xr_capture_record *r;
+	struct pcapng_packet p = { 0 };
 
-	start(0);
+	start(0, 0);
 	make_frame(XR_OP_ACK, 9, 1001);
 	frame.meta.reason = XR_KEY_PD;
 	put(77);
-	r = get();
-	TAP_OK(r && r->type == XR_CAPTURE_RX && r->queue == 3 && r->time == 77 && r->qpn == 9 &&
-		       r->reason == XR_KEY_PD && r->bth_off == BTH_OFF,
-	       "a record has direction, queue, time, QP and verdict");
-	TAP_OK(r && r->captured == 1001 && r->length == 1001 && !memcmp(r + 1, bytes, 1001),
+	TAP_OK(get(&p) && p.time == 77 && p.flags == XR_PCAPNG_IN && p.xdp_action == XDP_REDIRECT,
+	       "a packet has its time, direction and XDP action");
+	TAP_OK(comment_is(&p, "QP 9, queue 3, verdict KEY_PD: R_Key belongs to another protection "
+			      "domain"),
+	       "its comment has QP, queue and verdict: %.*s", (int)p.comment_len, p.comment);
+	TAP_OK(p.captured == 1001 && p.original == 1001 && !memcmp(p.bytes, bytes, 1001),
 	       "all bytes of all segments are captured");
-	start(128);
+	TAP_OK(!memcmp(p.bytes + 1001, "\0\0\0", 3), "zeros are behind it");
+	start(128, 0);
 	put(1);
-	r = get();
-	TAP_OK(r && r->captured == 128 && r->length == 1001 && !memcmp(r + 1, bytes, 128),
+	TAP_OK(get(&p) && p.captured == 128 && p.original == 1001 && !memcmp(p.bytes, bytes, 128),
 	       "no more than the snap length is captured");
-	TAP_OK(!get(), "there is one record");
+	TAP_OK(!get(&p), "there is one packet");
 }
 
 static void test_wrap(void)
 {
-	const struct xr_capture_record *r;
+	struct pcapng_packet p;
 	uint32_t good = 0, len;
 
-	start(0);
+	start(0, 0);
 	for (uint32_t i = 0; i < 5000; i++) {
 		len = 101 + i * 37 % 4000;
 		make_frame(XR_OP_ACK, i, len);
 		put(i);
-		r = get();
-		good += r && r->time == i && r->captured == len && !memcmp(r + 1, bytes, len);
-		ring->consumer = consumer;
+		good += get(&p) && p.time == i && p.captured == len && !memcmp(p.bytes, bytes, len);
 	}
-	TAP_OK(good == 5000, "records of any length pass through the ring unchanged: %u", good);
-	TAP_OK(ring->matched == 5000 && !ring->lost, "all are counted, none is lost");
+	TAP_OK(good == 5000, "packets of any length pass through the ring unchanged: %u", good);
+	TAP_OK(ring(1)->matched == 5000 && !ring(1)->lost, "all are counted, none is lost");
 }
 
 static void test_slow_reader(void)
 {
-	const struct xr_capture_record *r;
+	struct pcapng_packet p;
 	uint32_t n = 0;
 
-	start(0);
+	start(0, 0);
 	make_frame(XR_OP_ACK, 1, 1000);
 	for (uint32_t i = 0; i < 1000; i++)
 		put(i);
-	while (get())
+	while (get(&p))
 		n++;
-	TAP_OK(n && n < 1000 && ring->lost == 1000 - n && ring->matched == 1000,
+	TAP_OK(n && n < 1000 && ring(1)->lost == 1000 - n && ring(1)->matched == 1000,
 	       "a full ring keeps the oldest packets and counts the lost ones: %u of 1000", n);
-	put(1000);
-	TAP_OK(!get(), "packets are lost until the reader has read some");
-	ring->consumer = consumer;
 	put(1001);
-	r = get();
-	TAP_OK(r && r->time == 1001 && r->lost == 1001 - n,
+	TAP_OK(get(&p) && p.time == 1001 && p.dropped == 1000 - n,
 	       "then they are captured again, and the first one says how many were lost");
 	put(1002);
-	r = get();
-	TAP_OK(r && !r->lost, "the next one says that none was");
+	TAP_OK(get(&p) && !p.dropped, "the next one says that none was");
 }
 
 /* The neighbour of the ring is the end of the memory; AddressSanitizer finds writes behind it. */
 static void test_hostile_reader(void)
 {
 	static const uint64_t lies[] = { 1, 7, RING, RING + 1, 1ull << 32, UINT64_MAX, 1ull << 63 };
+	struct xr_capture_ring *r;
 	uint32_t bad = 0;
 
-	start(0);
-	make_frame(XR_OP_ACK, 1, 4000);
-	for (uint32_t i = 0; i < 20000; i++) {
-		ring->consumer = lies[i % 7] + (i % 3) * ring->producer;
-		memset(memory + xd_capture_data(2) + RING + i % 1000, 0xff, 64);
-		ring->matched = ring->lost = UINT64_MAX;
-		put(i);
-		bad += capture->tap[1].producer % 8 != 0;
+	for (uint32_t flags = 0; flags <= XR_CAPTURE_OVERWRITE; flags++) {
+		start(0, flags);
+		make_frame(XR_OP_ACK, 1, 4000);
+		r = ring(1);
+		for (uint32_t i = 0; i < 20000; i++) {
+			r->consumer = lies[i % 7] + (i % 3) * r->producer;
+			memset(ring_data(1) + i % 1000, 0xff, 64);
+			r->matched = r->lost = r->skip = r->oldest = UINT64_MAX;
+			put(i);
+			bad += capture->tap[1].producer % 4 != 0;
+		}
+		bad += capture->tap[1].matched != 20000;
 	}
 	TAP_OK(!bad, "a reader that writes anything to the ring does not mislead the daemon");
-	TAP_OK(capture->tap[1].matched == 20000, "the daemon's counters are its own");
 }
 
 static void test_refused(void)
@@ -212,112 +242,228 @@ static void test_refused(void)
 	struct xr_refused r = {
 		.time = 5, .length = 1000, .qpn = 3, .queue = 2, .captured = 132, .reason = XR_NO_QP
 	};
-	const struct xr_capture_record *got;
+	struct pcapng_packet p = { 0 };
 
-	start(0);
+	start(0, 0);
 	memset(r.bytes, 0x5a, sizeof(r.bytes));
 	xd_capture_lost(capture, 4);
 	xd_capture_refused(capture, &r);
-	got = get();
-	TAP_OK(got && got->type == XR_CAPTURE_REFUSED && got->reason == XR_NO_QP &&
-		       got->length == 1000 && got->captured == 132 && got->qpn == 3 &&
-		       got->queue == 2 && !memcmp(got + 1, r.bytes, 132),
+	TAP_OK(get(&p) && p.xdp_action == XDP_DROP && p.original == 1000 && p.captured == 132 &&
+		       !memcmp(p.bytes, r.bytes, 132) &&
+		       comment_is(&p, "QP 3, queue 2, verdict NO_QP: destination QP does not "
+				      "exist"),
 	       "a packet that XDP has refused is recorded as far as it is known");
-	TAP_OK(got && got->lost == 4 && ring->lost == 4, "lost ones are counted");
-	TAP_OK(ring->events[XR_CAPTURE_DROP] == 5, "all are drops");
+	TAP_OK(p.dropped == 4 && ring(1)->lost == 4, "lost ones are counted");
+	TAP_OK(ring(1)->events[XR_CAPTURE_DROP] == 5, "all are drops");
 	capture->filter.types = XR_CAPTURE_RX;
 	xd_capture_refused(capture, &r);
-	TAP_OK(!get() && ring->events[XR_CAPTURE_DROP] == 6,
+	TAP_OK(!get(&p) && ring(1)->events[XR_CAPTURE_DROP] == 6,
 	       "those that the filter does not select are drops, too");
 }
 
-/* ---- history --------------------------------------------------------------------------- */
+/* ---- many packets at once -------------------------------------------------------------- */
 
-static void test_history(void)
+/* Returns the number of packets in a run whose times ascend from *time on. */
+static uint32_t count_run(const struct capture_run *run, uint64_t *time)
 {
-	struct capture_history h;
-	uint8_t block[3000] = { 0 };
-	char *text = NULL;
-	size_t len = 0, kept;
-	FILE *f = open_memstream(&text, &len);
-	uint32_t first, last;
+	struct pcapng_packet p;
+	uint32_t n = 0, len;
 
-	if (!f || !capture_history_open(&h, 1u << 20))
-		abort();
-	for (uint32_t i = 0; i < 5000; i++) {
-		memcpy(block, &i, sizeof(i));
-		capture_history_add(&h, block, sizeof(block));
+	for (size_t at = 0; at < run->len; at += len, n++) {
+		len = pcapng_block(run->blocks + at, run->len - at);
+		if (!len)
+			return 0;
+		pcapng_read(run->blocks + at, &p);
+		if (p.time < *time)
+			return 0;
+		*time = p.time;
 	}
-	TAP_OK(capture_history_write(&h, f), "the history is written");
-	fclose(f);
-	kept = len / sizeof(block);
-	memcpy(&first, text, sizeof(first));
-	memcpy(&last, text + len - sizeof(block), sizeof(last));
-	TAP_OK(kept * sizeof(block) == len && len > (1u << 20) - 2 * sizeof(block) &&
-		       len <= 1u << 20 && last == 4999 && first == 5000 - kept,
-	       "it has the last blocks that fit, the oldest first: %u to %u", first, last);
-	free(text);
-	capture_history_close(&h);
+	return n;
 }
 
-/* ---- blocks of pcapng -------------------------------------------------------------------- */
-
-/* True if the options of a packet begin with this comment, and have so many bytes. */
-static bool has_options(const struct xr_capture_record *r, const char *text, size_t more)
+/* Reads all packets up to a time. Returns their number, 0 if they are not in order; sets *runs. */
+static uint32_t get_all(uint64_t until, uint32_t *runs)
 {
-	size_t len, text_len = strlen(text);
-	const uint8_t *o = capture_options(r, &len);
+	struct capture_run run;
+	uint64_t time = 0;
+	uint32_t n = 0, more;
 
-	return o[0] == 1 && o[2] == text_len && !memcmp(o + 4, text, text_len) &&
-	       len == 4 + ((text_len + 3) & ~3u) + more;
+	for (*runs = 0; !capture_rings_next(&reader, until, false, &run) && run.blocks; n += more) {
+		more = count_run(&run, &time);
+		if (!more)
+			return 0;
+		++*runs;
+	}
+	return n;
 }
 
-/* Options of 8 bytes for direction and queue, 16 for the verdict, 4 for the end */
-#define OTHERS (8 + 8 + 16 + 4)
+#define MS 1000000ull
+
+static void test_runs(void)
+{
+	uint32_t n = 0, runs;
+
+	start(0, 0);
+	make_frame(XR_OP_ACK, 1, 300);
+	for (uint32_t i = 0; i < 50; i++)
+		put(i);
+	n = get_all(UINT64_MAX, &runs);
+	TAP_OK(n == 50 && runs == 1, "packets of one ring are read at once");
+	for (uint32_t i = 0; i < 2000; i++) {
+		put(i);
+		if (i % 100 == 99)
+			n += get_all(UINT64_MAX, &runs);
+	}
+	TAP_OK(n == 2050 && !ring(1)->lost, "also around the end of the ring: %u", n);
+}
+
+static void test_order(void)
+{
+	struct pcapng_packet p;
+	uint32_t n, runs;
+
+	start(0, 0);
+	make_frame(XR_OP_ACK, 1, 300);
+	put(100 * MS);
+	TAP_OK(!capture_rings_mark(&reader, 100 * MS), "at first, older packets may come");
+	put(105 * MS);
+	n = get_all(capture_rings_mark(&reader, 120 * MS), &runs);
+	TAP_OK(n == 1, "packets of one ring that are 20 ms old are read, younger ones are not");
+	put_to(0, 103 * MS);
+	put_to(0, 124 * MS);
+	n = get_all(capture_rings_mark(&reader, 125 * MS), &runs);
+	TAP_OK(!n, "nor are those of two rings");
+	n = get_all(capture_rings_mark(&reader, 145 * MS), &runs);
+	TAP_OK(n == 3 && runs == 3, "they are put in order: %u", n);
+	for (uint32_t i = 0; i < 40; i++)
+		put_to(i / 4 % 2, (200 + i) * MS);
+	n = get_all(UINT64_MAX, &runs);
+	TAP_OK(n == 40 && runs == 10, "so many at once as they are behind one another: %u", runs);
+	for (uint32_t i = 0; i < 120; i++)
+		put((300 + i) * MS);
+	TAP_OK(capture_rings_mark(&reader, 301 * MS) == UINT64_MAX,
+	       "a ring that is half full does not wait for older ones");
+	for (n = 0; get(&p); n++)
+		;
+	TAP_OK(n == 120 && !ring(1)->lost, "one by one, if the reader wants that");
+}
+
+static void test_overwrite(void)
+{
+	struct capture_run run;
+	struct pcapng_packet p;
+	uint64_t time = 0;
+	uint32_t bad = 0, runs, n;
+
+	for (uint32_t many = 1; many < 2000; many = many * 5 / 4 + 1) {
+		start(0, XR_CAPTURE_OVERWRITE);
+		for (uint32_t i = 0; i < many; i++) {
+			make_frame(XR_OP_ACK, 1, 101 + i * 37 % 1900);
+			put(i);
+		}
+		bad += ring(1)->lost != 0;
+		capture_rings_rewind(&reader);
+		bad += capture_rings_next(&reader, UINT64_MAX, false, &run) || !run.blocks;
+		if (run.blocks)
+			pcapng_read(run.blocks, &p);
+		time = p.time;
+		n = count_run(&run, &time) + get_all(UINT64_MAX, &runs);
+		/* the last ones, and no less than the ring without two of its four parts */
+		bad += time != many - 1 && !runs;
+		bad += p.time + n != many || (n != many && n * 1100 < RING / 3);
+	}
+	TAP_OK(!bad, "a ring that is overwritten has the last packets, the oldest first: %u", n);
+	TAP_OK(n < 2000, "not all of many");
+	xd_capture_close(capture);
+	capture = NULL;
+	TAP_OK(ring(0)->ended && ring(1)->ended, "the end of a capture is in its rings");
+}
+
+static void test_damage(void)
+{
+	struct xr_pcapng_packet *h = (void *)ring_data(1);
+	struct capture_run run;
+	uint32_t bad = 0;
+
+	start(0, 0);
+	make_frame(XR_OP_ACK, 1, 300);
+	put(1);
+	put(2);
+	h = (void *)ring_data(1);
+	for (uint32_t i = 0; i < 32; i++) {
+		struct capture_rings copy = reader;
+
+		h->length ^= 1u << i;
+		bad += capture_rings_next(&copy, UINT64_MAX, true, &run) == 0 && run.len > RING;
+		h->length ^= 1u << i;
+		copy = reader;
+		h->captured ^= 1u << i;
+		bad += i > 8 && capture_rings_next(&copy, UINT64_MAX, true, &run) != -EPROTO;
+		h->captured ^= 1u << i;
+	}
+	TAP_OK(!bad, "blocks with other lengths are noticed");
+	ring(1)->producer = RING + 4;
+	TAP_OK(capture_rings_next(&reader, UINT64_MAX, false, &run) == -EPROTO && !run.blocks,
+	       "and so are indices out of range");
+}
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+static struct pcapng_packet options_of(enum xr_capture_type type)
+{
+	struct xd_packet packet = { .frame = &frame, .type = type, .queue = 3, .time = 1 };
+	struct pcapng_packet p = { 0 };
+
+	xd_tap_put(&capture->tap[1], &packet);
+	if (!get(&p))
+		abort();
+	return p;
+}
 
 static void test_options(void)
 {
-	struct xr_capture_record r = { .type = XR_CAPTURE_RX, .queue = 3, .qpn = 17 };
-	bool twice;
+	struct pcapng_packet p;
 
-	twice = has_options(&r, "QP 17, queue 3, verdict OK", OTHERS) &&
-		has_options(&r, "QP 17, queue 3, verdict OK", OTHERS);
-	TAP_OK(twice, "packets of one QP have the same options");
-	r.qpn += 64;
-	TAP_OK(has_options(&r, "QP 81, queue 3, verdict OK", OTHERS), "those of another do not");
-	r.queue = 4;
-	TAP_OK(has_options(&r, "QP 81, queue 4, verdict OK", OTHERS), "nor those of another queue");
-	r.reason = XR_NO_QP;
-	TAP_OK(has_options(&r, "QP 81, queue 4, verdict NO_QP: destination QP does not exist",
-			   OTHERS),
+	start(0, 0);
+	make_frame(XR_OP_ACK, 17, 300);
+	options_of(XR_CAPTURE_RX);
+	p = options_of(XR_CAPTURE_RX);
+	TAP_OK(comment_is(&p, "QP 17, queue 3, verdict OK"),
+	       "packets of one QP have the same options");
+	frame.meta.qpn += XD_CAPTURE_KNOWN;
+	p = options_of(XR_CAPTURE_RX);
+	TAP_OK(comment_is(&p, "QP 273, queue 3, verdict OK"), "those of another do not");
+	frame.meta.reason = XR_NO_QP;
+	p = options_of(XR_CAPTURE_RX);
+	TAP_OK(comment_is(&p, "QP 273, queue 3, verdict NO_QP: destination QP does not exist"),
 	       "nor those with another verdict");
-	r.reason = XR_OK;
-	r.lost = 5;
-	TAP_OK(has_options(&r, "QP 81, queue 4, verdict OK", OTHERS + 12),
-	       "one behind lost packets says how many");
-	r.lost = 0;
-	TAP_OK(has_options(&r, "QP 81, queue 4, verdict OK", OTHERS), "the next one does not");
-	r.type = XR_CAPTURE_TX;
-	TAP_OK(has_options(&r, "QP 81, queue 4", OTHERS - 16),
+	frame.meta.reason = 255;
+	p = options_of(XR_CAPTURE_RX);
+	TAP_OK(p.comment_len > 30, "a verdict that does not exist is no danger");
+	p = options_of(XR_CAPTURE_TX);
+	TAP_OK(comment_is(&p, "QP 273, queue 3") && p.flags == XR_PCAPNG_OUT && p.xdp_action == -1,
 	       "a packet that was sent has no verdict");
+	p = options_of(XR_CAPTURE_LOCAL);
+	TAP_OK(comment_is(&p, "QP 273, queue 3, within the host") && p.flags == XR_PCAPNG_OUT,
+	       "one within the host says so");
 }
 
-static void test_block(void)
+/* The longest options must fit, whatever the verdict. */
+static void test_longest(void)
 {
-	const uint32_t want[] = { 6, 44, 0, 1, 2, 5, 9, 0x04030201, 5, 0xdddddddd, 44 };
-	uint8_t block[64];
-	const struct pcapng_packet p = {
-		.time = 1ull << 32 | 2,
-		.captured = 5,
-		.length = 9,
-		.bytes = (const uint8_t *)"\1\2\3\4\5",
-		.options = (const uint8_t *)"\xdd\xdd\xdd\xdd",
-		.options_len = 4,
-	};
+	struct xd_capture_options o;
+	struct xd_packet p = { .frame = &frame, .type = XR_CAPTURE_REFUSED, .queue = 65535 };
+	uint32_t longest = 0;
 
-	memset(block, 0xff, sizeof(block));
-	TAP_OK(pcapng_packet(block, &p) == sizeof(want) && !memcmp(block, want, sizeof(want)),
-	       "the block of a packet has its length at both ends, and zeros behind its bytes");
+	frame.meta.qpn = XR_QPN_MASK;
+	for (uint32_t i = 0; i < XR_REASON_COUNT; i++) {
+		frame.meta.reason = (uint8_t)i;
+		xd_capture_options(&o, xd_capture_subject(&p), UINT64_MAX);
+		longest = o.len > longest ? o.len : longest;
+	}
+	/* 52 bytes are no text */
+	TAP_OK(longest > 100 && longest < 52 + XD_CAPTURE_TEXT_MAX - 4,
+	       "no comment is longer than there is room for: %u bytes", longest);
 }
 
 int main(void)
@@ -328,10 +474,13 @@ int main(void)
 	test_slow_reader();
 	test_hostile_reader();
 	test_refused();
-	test_history();
+	test_runs();
+	test_order();
+	test_overwrite();
+	test_damage();
 	test_options();
-	test_block();
+	test_longest();
+	xd_capture_close(capture);
 	free(memory);
-	xd_capture_free(capture);
 	return tap_end();
 }

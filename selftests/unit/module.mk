@@ -25,9 +25,9 @@ $(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftes
 	$(BUILD)/selftests/unit/cm_pcap,parallel))
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,$(fault_SRCS) \
 	frame.c),transport,-lisal -lpthread,,parallel))
-$(eval $(call test_program,unit/capture,selftests/unit/capture_test.c daemon/datapath/capture.c \
-	$(addprefix daemon/cli/,capture_filter.c capture_history.c capture_options.c capture_print.c options.c pcapng.c),,,,\
-	parallel))
+$(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
+	$(addprefix daemon/datapath/,capture.c capture_options.c) \
+	$(addprefix daemon/cli/,capture_filter.c capture_rings.c options.c pcapng.c),,,,parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c $(addprefix daemon/datapath/,gso.c gso_send.c \
 	gso_split.c) daemon/transport/checksum.c,,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
