@@ -2,6 +2,9 @@
 #include "dispatcher.h"
 
 #include <errno.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,12 +12,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <xdp/libxdp.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/process.h"
 
-#define END_MS 2000 /* that xd_dispatcher_stop() waits */
+#define END_MS 2000    /* that xd_dispatcher_stop() waits */
+#define SETTLE_MS 1000 /* from a message about an interface until the program is looked for */
 
 struct xd_dispatcher {
 	struct xd_process process;
@@ -50,12 +55,77 @@ static void detach(const struct target *t)
 	xdp_multiprog__close(all);
 }
 
+/* Whether a dispatcher on the interface calls the program; also if there is no interface */
+static bool is_attached(const struct target *t)
+{
+	struct xdp_multiprog *all;
+	struct xdp_program *p = NULL;
+	char name[IF_NAMESIZE];
+
+	if (!if_indextoname(t->ifindex, name))
+		return true;
+	all = xdp_multiprog__get_from_ifindex((int)t->ifindex);
+	if (libxdp_get_error(all))
+		return false;
+	while ((p = xdp_multiprog__next_prog(p, all)))
+		if (xdp_program__id(p) == t->id)
+			break;
+	xdp_multiprog__close(all);
+	return p;
+}
+
+/* A socket that gets a message when an interface has changed, its XDP program as well; or -1 */
+static int open_link_socket(void)
+{
+	struct sockaddr_nl group = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&group, sizeof(group))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static void discard_messages(int fd)
+{
+	char start[64];
+
+	while (recv(fd, start, sizeof(start), MSG_DONTWAIT) > 0)
+		;
+}
+
+/* Waits for the end of the daemon. Logs it if somebody else removes the program before. */
+static void watch(int sock, const struct target *t)
+{
+	struct pollfd fds[] = { { sock, POLLIN, 0 }, { open_link_socket(), POLLIN, 0 } };
+	bool attached = true;
+	int n, ms = SETTLE_MS;
+
+	for (;;) {
+		/* Programs come and go in several steps, and messages are many at times. */
+		fds[1].events = ms < 0 ? POLLIN : 0;
+		n = poll(fds, 2, ms);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || fds[0].revents)
+			return;
+		discard_messages(fds[1].fd);
+		ms = n ? SETTLE_MS : -1;
+		if (!n && attached && !is_attached(t)) {
+			attached = false;
+			xd_log(XD_ERR,
+			       "another program has removed the XDP program from the interface: "
+			       "no RDMA packets arrive until xroced is restarted");
+		}
+	}
+}
+
 /* Waits for the program to remove, and then for the end of the daemon. */
 static int detacher_main(int sock)
 {
 	struct target t;
 	sigset_t ended;
-	char end;
 
 	/* Instead of being killed, when the daemon ends */
 	sigemptyset(&ended);
@@ -64,8 +134,7 @@ static int detacher_main(int sock)
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	if (recv(sock, &t, sizeof(t), 0) != sizeof(t))
 		return 0;
-	while (recv(sock, &end, sizeof(end), 0) < 0 && errno == EINTR)
-		;
+	watch(sock, &t);
 	detach(&t);
 	return 0;
 }

@@ -233,6 +233,26 @@ carried() {
 	wait_for 10 alone ""
 }
 
+# bats test_tags=stock
+@test "--dispatcher: the log says that another program has removed that of the daemon, and a restart attaches it again" {
+	local removed="another program has removed the XDP program"
+
+	needs_dispatcher
+	daemon_up a --dispatcher 50
+	tools a xdp-filter load -m native va -f udp
+	tools a xdp-filter unload va
+	both ibv_rc_pingpong -g @4 -c -n 50
+	sleep $((2 * SLOW))
+	not grep -q "$removed" "$RUN/a/log"
+	tools a xdp-loader unload --all va
+	wait_for 10 grep -q "$removed" "$RUN/a/log"
+	daemon_down a
+	daemon_up a --dispatcher 50
+	both ibv_rc_pingpong -g @4 -c -n 50
+	daemon_down a
+	wait_for 10 alone ""
+}
+
 @test "--dispatcher: a kernel that refuses the dispatcher is named" {
 	local with
 
