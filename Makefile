@@ -23,7 +23,7 @@ CFLAGS ?=
 # The flags of dpkg-buildflags with hardening=+all. The sanitizers check the same functions as
 # _FORTIFY_SOURCE, which needs optimization. selftests/packaging/hardening.bats checks the result.
 HARDEN := -fstack-protector-strong -fstack-clash-protection
-ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 HARDEN += -fcf-protection
 endif
 # GCC copies and clears structures on x86 by rep movs and rep stos, which take some 10 ns to start.

@@ -43,6 +43,9 @@ plain_make() {
 	((status == 2))
 	(($(wc -l <"$log") == 1))
 	[[ $output == *"bpftool (no-bpftool)"*"libxdp-dev"*"libisal-dev"*"make deps-build"* ]]
+	run plain_make all CC=no-gcc CLANG=no-clang </dev/null
+	echo "$output"
+	[[ $status == 2 && ${#lines[@]} == 1 && $output == *"gcc (no-gcc), clang (no-clang)"*"make deps-build"* ]]
 	# The next make looks again.
 	[[ ! -e $BATS_TEST_TMPDIR/build/flags ]]
 	[[ -z $(packaging/needs "${CC:-gcc}" clang bpftool) ]]
