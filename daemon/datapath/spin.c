@@ -10,6 +10,7 @@ void xd_spin_worked(struct xd_spin *s, uint64_t now)
 {
 	s->last_work = now;
 	s->yielded = false;
+	s->lone_looks = 0; /* the work may have made another thread runnable */
 }
 
 void xd_spin_slept(struct xd_spin *s, uint64_t now)
@@ -34,6 +35,10 @@ enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now)
 		return pause_or_sleep(s, idle_ns);
 	if (s->yielded && idle_ns >= s->limit_ns)
 		return XD_IDLE_SLEEP;
+	if (s->lone_looks) {
+		s->lone_looks--;
+		return XD_IDLE_PAUSE;
+	}
 	s->yielded = true;
 	return XD_IDLE_YIELD;
 }
@@ -42,6 +47,8 @@ bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after)
 {
 	bool recent = s->backoff_ns && after < s->backoff_until + s->backoff_ns;
 
+	if (after - before < XD_LONE_NS)
+		s->lone_looks = XD_LONE_LOOKS;
 	if (after - before <= XD_STARVED_NS) {
 		s->long_yields = 0;
 		return false;

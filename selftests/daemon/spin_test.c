@@ -12,6 +12,8 @@
 /* Duration of a yield to programs that yield, and to one that never does */
 #define YIELD_SHORT (3 * US)
 #define YIELD_LONG (4 * MS)
+/* ... and of one that switches to no other thread */
+#define YIELD_LONE 200ull
 
 struct sim {
 	struct xd_spin spin;
@@ -163,6 +165,30 @@ static void test_yielding_programs(void)
 	TAP_OK(!s.starved, "long yields count only if no short one was in between");
 }
 
+/* A worker that has a processor for itself yields once in a few looks for work. */
+static void test_lone_worker(void)
+{
+	struct sim s = sim_new(LIMIT);
+
+	work(&s);
+	idle(&s, 20 * US, YIELD_LONE);
+	TAP_OK(s.yields && s.pauses >= (s.yields - 1) * XD_LONE_LOOKS && !s.sleeps,
+	       "after a yield that switched to no thread the worker looks for work %u times",
+	       XD_LONE_LOOKS);
+	clear(&s);
+	work(&s);
+	idle(&s, YIELD_LONE, YIELD_LONE);
+	TAP_OK(s.yields == 1 && !s.pauses, "after work it yields first");
+	clear(&s);
+	idle(&s, SECOND, YIELD_LONE);
+	TAP_OK(s.sleeps == 1, "it sleeps in the end");
+	s = sim_new(0);
+	work(&s);
+	idle(&s, US, YIELD_LONE);
+	TAP_OK(s.yields == 1 && !s.pauses && s.sleeps == 1,
+	       "without spin time it sleeps after the yield");
+}
+
 /* With a program that never yields, the worker spins rarely. */
 static void test_spinning_program(void)
 {
@@ -221,6 +247,7 @@ int main(void)
 	test_idle();
 	test_no_spin();
 	test_yielding_programs();
+	test_lone_worker();
 	test_spinning_program();
 	test_other_programs();
 	return tap_end();
