@@ -18,8 +18,8 @@
  *   floor SECONDS words
  *
  * A program on each side exchanges words with its worker in shared memory, and the workers exchange
- * frames of 64 bytes. Prints half of the time of round trips in us, one a line, sorted. With
- * writes, each word is a WRITE: the worker that receives it acknowledges it by a further frame. A
+ * frames of 64 bytes. A worker that receives a word acknowledges it by a further frame. Prints half
+ * of the time of round trips in us, one a line, sorted. With writes, each word is a WRITE: a
  * program yields until its word is acknowledged, and then waits for the next one without yielding.
  * The workers sleep, and are woken by programs and by frames. With placed, the XDP program of the
  * receiving interface executes the WRITE, and its worker is not involved (place.bpf.c). Without
@@ -47,8 +47,10 @@ pid_t new_process(void)
 
 	if (child < 0)
 		raw_die("fork", errno);
-	if (!child)
+	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setsid(); /* as programs and daemons: a group of the scheduler each */
+	}
 	return child;
 }
 

@@ -150,6 +150,7 @@ static void start(enum role role)
 	if (child)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setsid(); /* as programs and daemons: a group of the scheduler each */
 	if (role == SENDER)
 		post(&shared->sq, SEND_SIZE, &shared->send_cq, SENDS);
 	else

@@ -17,7 +17,7 @@
 #define IS_ACK PLACE_IS_ACK /* in a word */
 #define END_MS 10	    /* a sleeping worker notices the end this late */
 
-static bool writes;    /* words are WRITEs */
+static bool writes;    /* words are WRITEs: the programs wait for the acknowledgement */
 static bool placed;    /* by an XDP program */
 static int wake_fd[2]; /* of sleeping workers */
 
@@ -81,14 +81,14 @@ static bool carry_words(struct raw_side *side, unsigned me, uint64_t *sent)
 		store(&shared->acked[me].word, got.ack);
 	if (got.word)
 		store(&shared->to_program[me].word, got.word);
-	if (got.word && writes)
+	if (got.word)
 		send_word(side, got.word | IS_ACK);
 	word = load(&shared->to_worker[me].word);
 	posted = word != *sent;
 	if (posted)
 		send_word(side, word);
 	*sent = word;
-	if (posted || (got.word && writes))
+	if (posted || got.word)
 		raw_kick(side);
 	return received || posted;
 }

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Two hosts in network namespaces for each layout and build that rows of the benchmark use."""
 import collections
+import contextlib
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import time
@@ -86,6 +88,21 @@ class Hosts:
         process.output = pathlib.Path(out.name)
         process.command = shlex.join(command[3:])
         return process
+
+    @contextlib.contextmanager
+    def workers_on(self, processors):
+        """Binds the workers of a host to a processor, and frees them at the end."""
+        bound = {int(task.name): processors[host] for host, pid in self.daemon.items() if host in processors
+                 for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+                 if re.fullmatch(r"xroced/[0-9]+", (task / "comm").read_text().strip())}
+        before = {task: os.sched_getaffinity(task) for task in bound}
+        for task, processor in bound.items():
+            os.sched_setaffinity(task, {processor})
+        try:
+            yield
+        finally:
+            for task, processors_before in before.items():
+                os.sched_setaffinity(task, processors_before)
 
     def listens(self, process, port):
         """Whether that TCP port is open in the network namespace of the process."""

@@ -120,9 +120,13 @@ def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, li
 
 
 class Perftest:
-    """A program of perftest between two hosts, or within host a if local."""
+    """A program of perftest between two hosts, or within host a if local.
 
-    def __init__(self, program, size, arguments=(), local=False, private=False):
+    bound: the processors of server, client and workers, see rows.py; by default, the scheduler chooses
+    """
+
+    def __init__(self, program, size, arguments=(), local=False, private=False, bound=None):
+        self.bound = bound or {}
         self.program, self.size, self.arguments, self.local = program, size, list(arguments), local
         self.environment = {"XROCE_ADOPT": "never"} if private else {}
         # whose worker sends most bytes
@@ -131,10 +135,14 @@ class Perftest:
     def run(self, hosts, extra):
         client_host = "a" if self.local else "b"
         command = [self.program, "-F", "-p", PORT, "-s", self.size, *self.arguments, *extra]
-        _, output, load = pair(hosts, [*command, "-x", hosts.gid["a"]],
-                               [*command, "-x", hosts.gid[client_host], ADDRESS["a"]],
-                               client_host, env=self.environment)
+        with hosts.workers_on(self.bound):
+            _, output, load = pair(hosts, [*self.on("server"), *command, "-x", hosts.gid["a"]],
+                                   [*self.on("client"), *command, "-x", hosts.gid[client_host], ADDRESS["a"]],
+                                   client_host, env=self.environment)
         return output, load
+
+    def on(self, role):
+        return ["taskset", "-c", self.bound[role]] if self.bound else []
 
 
 class Bandwidth(Perftest):

@@ -19,6 +19,9 @@ MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-load 10000")
 SMALL_RING = Layout(options_a="--ring-size 128 --gso off", options_b="--gso off",
                     setup="ip netns exec $ID-a sh -c 'echo 1 >/sys/class/net/va/threaded'")
 
+# Processors of the worker of host a, of the server and of the client
+WORKER_ALONE = {"a": 0, "server": 1, "client": 1}
+
 # name; group; what is measured; where; aims; optional: only runs if it is selected by name
 Row = collections.namedtuple("Row", "name group program layout aims optional")
 # The ratio to a reference, or (no reference) a figure of the row itself, which must be at least or at most the limit.
@@ -30,7 +33,7 @@ def of(reference, op=None, limit=None):
     return Aim(reference, "value", op, limit)
 
 
-def own(figure, op, limit):
+def own(figure, op=None, limit=None):
     """A figure of the row itself."""
     return Aim(None, figure, op, limit)
 
@@ -133,8 +136,8 @@ ROWS = [
     *_mtu("mtu4200", 4096, 1.1),
 
     row("pingpong", "latency", PingPong(), BARE),
-    row("floor-latency", "latency", FloorLatency("words"), BARE),
-    row("floor-latency-write", "latency", FloorLatency("writes"), BARE),
+    row("floor-latency", "latency", FloorLatency("words"), BARE, own("tail")),
+    row("floor-latency-write", "latency", FloorLatency("writes"), BARE, own("tail")),
     row("floor-latency-placed", "latency", FloorLatency("placed"), BARE, of("floor-latency-write")),
     row("latency-tcp", "latency", TcpLatency(), WIDE),
     row("latency-send", "latency", Latency("ib_send_lat", 8), WIDE, of("pingpong", "<=", 4), of("floor-latency"), own("tail", "<=", 3)),
@@ -152,6 +155,8 @@ ROWS = [
         of("floor-local-64k")),
     row("floor-local", "local", FloorLocalLatency(), BARE),
     row("local-latency", "local", Latency("ib_send_lat", 8, local=True), WIDE, own("value", "<=", 1.5), of("floor-local")),
+    row("local-bound", "local", Latency("ib_send_lat", 8, local=True, bound=WORKER_ALONE), WIDE, of("local-latency"),
+        of("floor-local")),
 
     *_private(),
 
