@@ -200,13 +200,23 @@ static bool is_timed(const struct rule *r)
 	return r->rule.kind >= XD_FAULT_PORT;
 }
 
+static bool is_injection(const struct rule *r)
+{
+	return r->rule.kind == XD_FAULT_INJECT;
+}
+
+static bool is_refusal(const struct rule *r)
+{
+	return is_injection(r) &&
+	       (r->rule.inject.kind == XT_INJECT_NAK || r->rule.inject.kind == XT_INJECT_RNR);
+}
+
 uint64_t xd_faults_of_mads(const struct xd_faults *f, uint64_t rules, bool self)
 {
 	for (uint32_t i = 0; i < f->n; i++) {
 		const struct rule *r = &f->rule[i];
 
-		if (r->rule.kind == XD_FAULT_INJECT || (r->owner && r->rule.seal) ||
-		    (self && is_timed(r)))
+		if (is_injection(r) || (r->owner && r->rule.seal) || (self && is_timed(r)))
 			rules &= ~(1ull << i);
 	}
 	return rules;
@@ -425,8 +435,7 @@ static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fau
 	default: /* not faults of packets */
 		break;
 	case XD_FAULT_INJECT:
-		if (a->inject.kind == XT_INJECT_NONE)
-			a->inject = r->rule.inject;
+		a->inject = r->rule.inject;
 		break;
 	}
 }
@@ -444,12 +453,32 @@ struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault
 		if (is_timed(r)) {
 			a.hit |= is_lost(r, p);
 			a.copies = is_lost(r, p) ? 0 : a.copies;
+		} else if (is_refusal(r)) {
+			a.refusal |= selects(&r->rule.match, p);
+		} else if (is_injection(r) && a.inject.kind != XT_INJECT_NONE) {
+			continue; /* one error is enough for a packet */
 		} else if (selects(&r->rule.match, p) && applies(r, p->now)) {
 			apply(r, p, &a);
 		}
 	}
 	pthread_mutex_unlock(&f->lock);
 	return a;
+}
+
+struct xt_inject xd_faults_refusal(struct xd_faults *f, const struct xd_fault_packet *p)
+{
+	struct xt_inject refusal = { XT_INJECT_NONE, 0 };
+
+	pthread_mutex_lock(&f->lock);
+	for (uint32_t i = 0; i < f->n && refusal.kind == XT_INJECT_NONE; i++) {
+		struct rule *r = &f->rule[i];
+
+		if (is_refusal(r) && p->rules >> i & 1 && selects(&r->rule.match, p) &&
+		    applies(r, p->now))
+			refusal = r->rule.inject;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return refusal;
 }
 
 void xd_path_to_self(struct xt_path *p)

@@ -121,6 +121,7 @@ struct xd_fault_action {
 	uint64_t flip_seed;	     /* selects those bits */
 	struct xd_fault_field field; /* bytes to overwrite in the first copy */
 	struct xt_inject inject;     /* into the QP; the first one of all rules */
+	bool refusal;		     /* rules of NAKs select it, see xd_faults_refusal() */
 	uint64_t delay_ns[2];	     /* of each copy; 0: send or receive at once, in order */
 };
 
@@ -159,6 +160,11 @@ struct xd_fault_mads *xd_faults_mads(struct xd_faults *f);
 bool xd_faults_by_program(const struct xd_faults *f);
 /* Returns the action for the next packet. */
 struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault_packet *packet);
+/*
+ * Returns the NAK or RNR NAK for a received request that would be executed now. Only these requests
+ * count for rules of NAKs: a responder does not refuse duplicates.
+ */
+struct xt_inject xd_faults_refusal(struct xd_faults *f, const struct xd_fault_packet *packet);
 /* The faults of one request of a program */
 struct xd_fault_verb {
 	int error; /* negative errno, 0: none */

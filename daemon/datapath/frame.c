@@ -19,6 +19,7 @@ void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from)
 	to->len = at;
 	to->meta = from->meta;
 	to->inject = from->inject;
+	to->refusal = from->refusal;
 	to->self = from->self;
 }
 
@@ -30,6 +31,7 @@ struct xt_frame xd_frame_of(struct xd_frame_copy *copy)
 		.len = copy->len,
 		.meta = copy->meta,
 		.inject = copy->inject,
+		.refusal = copy->refusal,
 		.self = copy->self,
 	};
 }

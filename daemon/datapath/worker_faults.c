@@ -53,6 +53,15 @@ bool xd_worker_inject(struct xd_worker *w)
 	return any;
 }
 
+static void inject_received(const struct xd_worker *w, const struct xd_fault_action *a,
+			    struct xt_frame *f)
+{
+	f->inject = a->inject;
+	f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
+	if (a->refusal)
+		f->refusal = (struct xt_inject){ XT_INJECT_ASK, (uint8_t)w->index };
+}
+
 /* Returns true if the frame continues now, unchanged or damaged. */
 static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
@@ -68,7 +77,7 @@ static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 	if (a.hit)
 		xd_count(&w->stats.faults, 1);
 	if (direction == XD_FAULT_RX)
-		f->inject = a.inject;
+		inject_received(w, &a, f);
 	else if (a.inject.kind != XT_INJECT_NONE)
 		remember(w, f->meta.qpn, a.inject);
 	for (uint32_t i = 1; i < a.copies; i++)
@@ -78,6 +87,23 @@ static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 	if (a.copies && a.delay_ns[0])
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[0], f);
 	return a.copies && !a.delay_ns[0];
+}
+
+struct xt_inject xd_worker_refusal(void *ctx, const struct xt_frame *f)
+{
+	struct xd_worker *w = ctx;
+	const struct xd_fault_packet packet = {
+		.direction = XD_FAULT_RX,
+		.queue = f->refusal.value,
+		.frame = f,
+		.now = w->now,
+		.rules = rules_of(w, XD_FAULT_RX, f),
+	};
+	struct xt_inject refusal = xd_faults_refusal(w->all->faults, &packet);
+
+	if (refusal.kind != XT_INJECT_NONE)
+		xd_count(&w->stats.faults, 1);
+	return refusal;
 }
 
 unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n)

@@ -124,6 +124,8 @@ void xd_worker_wake_forwarded(struct xd_worker *w);
 
 /* Applies faults to w->frames[0..n); returns the number of frames left, moved to the front. */
 unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
+/* xt_ops.refusal; the value of XT_INJECT_ASK is the queue that received the frame. */
+struct xt_inject xd_worker_refusal(void *ctx, const struct xt_frame *f);
 /* Applies faults to a frame that is to be sent; returns false if it is not to be sent now. */
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f);
 /* Injects errors into QPs that have sent. Returns true if there were any. */

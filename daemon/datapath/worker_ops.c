@@ -195,6 +195,7 @@ const struct xt_ops xd_worker_ops = {
 	.srq_event = op_srq_event,
 	.qp_state = op_qp_state,
 	.forward = op_forward,
+	.refusal = xd_worker_refusal,
 	.wake = op_wake,
 	.hurry = op_hurry,
 	.key_changed = op_key_changed,

@@ -307,7 +307,7 @@ static uint32_t take_single(struct xd_xsk *x, uint32_t idx, uint32_t descs, stru
 	f->nseg = descs;
 	f->len = take_segs(x, idx, descs, f->seg);
 	f->forwarded = f->self = false;
-	f->inject = (struct xt_inject){ XT_INJECT_NONE, 0 };
+	f->inject = f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
 	return 1;
 }
 

@@ -188,7 +188,7 @@ const char *xd_qp_failure_reason(const struct xt_failure *f)
 		[XT_CAUSE_INJECTED] = "an injected fault",
 	};
 
-	return NAME_OF(reasons, f->verr == XR_VERR_INJECTED ? XT_CAUSE_INJECTED : f->cause);
+	return NAME_OF(reasons, xt_failure_cause(f));
 }
 
 const char *xd_qp_failure_status(const struct xt_failure *f)

@@ -14,18 +14,18 @@
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static void fail(struct xt_qp *qp, uint32_t nak)
+static void fail(struct xt_qp *qp, uint32_t nak, uint32_t verr)
 {
 	XT_QP_COUNT(qp, access_naks_sent, nak == XR_NAK_REMOTE_ACCESS);
 	XT_QP_COUNT(qp, invalid_naks_sent, nak == XR_NAK_INVALID_REQUEST);
 	XT_QP_COUNT(qp, operational_naks_sent, nak == XR_NAK_REMOTE_OPERATIONAL);
 	XT_QP_COUNT(qp, rd_naks_sent, nak == XR_NAK_INVALID_RD_REQUEST);
-	xt_qp_note(qp, XT_CAUSE_REFUSED, nak, 0);
+	xt_qp_note(qp, XT_CAUSE_REFUSED, nak, verr);
 	xt_qp_error(qp, true);
 }
 
-/* Refuses a request. No work request completes with an error, so an event reports it. */
-void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
+/* No work request completes with an error, so an event reports it. */
+static void refuse(struct xt_qp *qp, uint32_t nak, uint32_t verr)
 {
 	if (nak == XR_NAK_REMOTE_ACCESS)
 		xt_event(qp, IBV_EVENT_QP_ACCESS_ERR);
@@ -33,10 +33,16 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 		xt_event(qp, IBV_EVENT_QP_FATAL);
 	else
 		xt_event(qp, IBV_EVENT_QP_REQ_ERR);
-	fail(qp, nak);
+	fail(qp, nak, verr);
 }
 
-enum xt_outcome xt_resp_refuse_request(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
+void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
+{
+	refuse(qp, nak, XR_VERR_NONE);
+}
+
+static enum xt_outcome refuse_request(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
+				      uint32_t verr)
 {
 	res->nak = nak;
 	if (xt_unreliable(qp))
@@ -44,8 +50,18 @@ enum xt_outcome xt_resp_refuse_request(struct xt_qp *qp, struct xt_result *res, 
 	/* a NAK acknowledges all earlier requests */
 	if (xt_posted_before(qp))
 		return XT_PARKED;
-	xt_resp_refuse(qp, nak);
+	refuse(qp, nak, verr);
 	return XT_REFUSED;
+}
+
+enum xt_outcome xt_resp_refuse_request(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
+{
+	return refuse_request(qp, res, nak, XR_VERR_NONE);
+}
+
+enum xt_outcome xt_resp_refuse_injected(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
+{
+	return refuse_request(qp, res, nak, XR_VERR_INJECTED);
 }
 
 enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
@@ -62,7 +78,7 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
 		return XT_PARKED;
 	res->nak = nak;
 	xt_rq_complete(qp, &cqe, false);
-	fail(qp, nak);
+	fail(qp, nak, XR_VERR_NONE);
 	return XT_REFUSED;
 }
 

@@ -56,6 +56,8 @@ int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* Refuses a request. UC drops the message without a NAK (IBTA 9.9.3, class D). */
 enum xt_outcome xt_resp_refuse_request(struct xt_qp *qp, struct xt_result *res, uint32_t nak);
+/* The same for a request in which a test injects the error. */
+enum xt_outcome xt_resp_refuse_injected(struct xt_qp *qp, struct xt_result *res, uint32_t nak);
 /* Refuses a request because of its receive, which completes with *error. */
 enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
 				       const struct xt_wc_error *error);

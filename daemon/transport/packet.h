@@ -120,7 +120,7 @@ void xt_show(struct xt_qp *qp, const struct xt_packet *p);
 
 /* A received packet */
 struct xt_rx {
-	const struct xt_frame *frame;
+	struct xt_frame *frame;
 	const uint8_t *ext; /* extended headers, complete for the opcode */
 	uint8_t opcode;
 	uint16_t flags; /* XR_OPF_* | XR_EXT_* */

@@ -144,6 +144,7 @@ static void copy_rx(struct xt_parked_rx *item, const struct xt_rx *rx)
 		.forwarded = f->forwarded,
 		.self = f->self,
 		.inject = f->inject,
+		.refusal = f->refusal,
 	};
 	item->rx = *rx;
 	item->rx.frame = &item->frame;

@@ -319,7 +319,7 @@ void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t
 		.status = (uint8_t)status,
 		.verr = verr,
 	};
-	XR_PROBE4(qp_error, qp->info.qpn, cause, status, verr);
+	XR_PROBE4(qp_error, qp->info.qpn, xt_failure_cause(&qp->failure), status, verr);
 }
 
 void xt_qp_error(struct xt_qp *qp, bool own)

@@ -136,44 +136,45 @@ static void lose(struct xt_qp *qp)
 	nak_gap(qp);
 }
 
-/* Refuses a request as a test says, and names that as the reason of the QP's failure. */
-static enum xt_outcome refuse_injected(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
-{
-	enum xt_outcome outcome = xt_resp_refuse_request(qp, res, nak);
-
-	if (outcome == XT_REFUSED)
-		qp->failure.verr = XR_VERR_INJECTED;
-	return outcome;
-}
-
-/* Executes a request, or finds the error in it that is injected. */
+/* Executes a request, or refuses it as a test says. */
 static enum xt_outcome execute(struct xt_qp *qp, const struct xt_rx *rx,
 			       const struct xt_request *rq, struct xt_result *res)
 {
-	const struct xt_inject *inject = &rx->frame->inject;
+	const struct xt_inject *refusal = &rx->frame->refusal;
 
-	if (__builtin_expect(inject->kind == XT_INJECT_RNR, false))
+	if (__builtin_expect(refusal->kind == XT_INJECT_NONE, true))
+		return xt_resp_request(qp, rq, res);
+	if (refusal->kind == XT_INJECT_RNR)
 		return XT_RNR;
-	if (__builtin_expect(inject->kind == XT_INJECT_NAK, false))
-		return refuse_injected(qp, res, inject->value);
-	return xt_resp_request(qp, rq, res);
+	return xt_resp_refuse_injected(qp, res, refusal->value);
 }
 
-static void not_ready(struct xt_qp *qp, const struct xt_inject *inject)
+static void not_ready(struct xt_qp *qp, const struct xt_inject *refusal)
 {
 	struct xt_responder *resp = &qp->resp;
 
 	resp->nak_sent = resp->rnr_sent = true;
 	resp->rnr_timer = (uint8_t)qp->attr.min_rnr_timer;
-	if (inject->kind == XT_INJECT_RNR && inject->value != XT_INJECT_OWN_TIMER)
-		resp->rnr_timer = inject->value;
+	if (refusal->kind == XT_INJECT_RNR && refusal->value != XT_INJECT_OWN_TIMER)
+		resp->rnr_timer = refusal->value;
 	xt_early_drop(qp, XT_PARK_RESPONDER);
 	xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
 }
 
-static bool loses(const struct xt_inject *inject)
+/*
+ * Returns true if the request is lost for a test. A request that waits for memory is handled again,
+ * so the answer of the environment is kept with it.
+ */
+static bool is_lost(const struct xt_qp *qp, struct xt_frame *frame)
 {
-	return inject->kind == XT_INJECT_NAK && inject->value == XR_NAK_PSN_SEQUENCE;
+	const struct xt_engine *e = qp->engine;
+	struct xt_inject *refusal = &frame->refusal;
+
+	if (__builtin_expect(refusal->kind == XT_INJECT_NONE, true))
+		return false;
+	if (refusal->kind == XT_INJECT_ASK)
+		*refusal = e->ops->refusal(e->ctx, frame);
+	return refusal->kind == XT_INJECT_NAK && refusal->value == XR_NAK_PSN_SEQUENCE;
 }
 
 static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
@@ -218,7 +219,7 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_resp_duplicate(qp, &rq, xt_op_kinds[rq.op], resp->epsn + ahead);
 		return true;
 	}
-	if (__builtin_expect(loses(&rx->frame->inject), false)) {
+	if (__builtin_expect(is_lost(qp, rx->frame), false)) {
 		lose(qp);
 		return true;
 	}
@@ -230,7 +231,7 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_step_park(rq.src.step);
 		return false;
 	case XT_RNR:
-		not_ready(qp, &rx->frame->inject);
+		not_ready(qp, &rx->frame->refusal);
 		break;
 	default:
 		resp->nak_code = res.nak;

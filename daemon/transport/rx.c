@@ -14,7 +14,7 @@
 #include "unreliable.h"
 
 /* The metadata is not trusted: every offset that is used below is checked here. */
-static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
+static bool parse(struct xt_frame *frame, struct xt_rx *rx)
 {
 	const struct xr_meta *m = &frame->meta;
 	uint32_t word, end;
@@ -151,7 +151,7 @@ static void rx_group(struct xt_engine *e, const struct xt_rx *rx)
 		xt_ud_rx_group(e, rx);
 }
 
-static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
+static void rx_one(struct xt_engine *e, struct xt_frame *frame)
 {
 	struct xt_qp *qp;
 	struct xt_rx rx;

@@ -69,8 +69,11 @@ struct xt_seg {
  */
 enum xt_inject_kind {
 	XT_INJECT_NONE,
-	XT_INJECT_NAK,	 /* of a received request, which is not executed; value: enum xr_nak */
-	XT_INJECT_RNR,	 /* the same; value: code of the timer, 32: that of the QP */
+	/* of a received request, which is not executed: */
+	XT_INJECT_ASK, /* as xt_ops.refusal() says; value: for the environment */
+	XT_INJECT_NAK, /* value: enum xr_nak */
+	XT_INJECT_RNR, /* value: code of the timer, 32: that of the QP */
+	/* of the QP: */
 	XT_INJECT_ERROR, /* value: enum ibv_wc_status of the oldest send WR, or 0 */
 	XT_INJECT_CQ,	 /* received packet: the CQ of receives fails, else that of send WRs */
 	XT_INJECT_EVENT, /* value: enum ibv_event_type of a QP, a CQ (as above) or an SRQ */
@@ -92,10 +95,11 @@ struct xt_frame {
 	 * headers, and the QPN of the QP that sends.
 	 */
 	struct xr_meta meta;
-	bool forwarded;		 /* from xt_ops.forward: must not be forwarded again */
-	bool self;		 /* to or from a QP of this device, see struct xt_path */
-	struct xt_inject inject; /* of received frames */
-	uint64_t cookie;	 /* for the environment */
+	bool forwarded;		  /* from xt_ops.forward: must not be forwarded again */
+	bool self;		  /* to or from a QP of this device, see struct xt_path */
+	struct xt_inject inject;  /* of received frames: an error of the QP */
+	struct xt_inject refusal; /* of received requests */
+	uint64_t cookie;	  /* for the environment */
 };
 
 /* ---- environment ------------------------------------------------------------- */
@@ -129,6 +133,12 @@ struct xt_ops {
 	 * Returns false if the frame is lost. May be NULL if there is one engine.
 	 */
 	bool (*forward)(void *ctx, struct xt_engine *other, const struct xt_frame *frame);
+	/*
+	 * Returns the NAK or RNR NAK that a test injects for a request with XT_INJECT_ASK. Called
+	 * once, when the request would be executed: never for a duplicate, which has no NAK. May be
+	 * NULL if there are no such requests.
+	 */
+	struct xt_inject (*refusal)(void *ctx, const struct xt_frame *frame);
 	/*
 	 * Locks another engine for loopback. Returns false if it is busy: the caller tries again in
 	 * the next run. May be NULL if there is one engine.
@@ -337,6 +347,12 @@ struct xt_failure {
 	uint8_t status; /* enum ibv_wc_status; REFUSED: enum xr_nak */
 	uint32_t verr;
 };
+
+/* Returns the cause that users see: for an injected error not what it looks like to the peer. */
+static inline enum xt_cause xt_failure_cause(const struct xt_failure *f)
+{
+	return f->verr == XR_VERR_INJECTED ? XT_CAUSE_INJECTED : (enum xt_cause)f->cause;
+}
 
 /* The last asynchronous error of a CQ or an SRQ. Any thread may read the fields (atomic). */
 struct xt_queue_error {

@@ -74,6 +74,15 @@ ms() {
 	(($(rule a 1 hits) >= 5))
 }
 
+@test "a duplicate does not use up a rule for one NAK" {
+	# ACKs of the responder are lost, so that requests are sent again; not the last ones, after which it ends
+	ctl a fault xra rules 'drop tx opcode ACK every 3 times 60; nak sequence opcode SEND_ONLY times 1 after 100'
+	counter_grows a seq_naks_sent 1 both -t 60 ibv_rc_pingpong -g @4 -s 64 -n 1000
+	equal "hits" "$(rule a 1 hits)" 1
+	equal "lost ACKs" "$(rule a 0 hits)" 60
+	equal "requests, of which none counts twice" "$(rule a 1 packets)" 1001
+}
+
 @test "a QP and a CQ fail as the rule says" {
 	ctl b fault xrb rules 'qp-error status FATAL_ERR tx opcode SEND_ONLY after 20 times 1'
 	fails both -t $((30 * SLOW)) ibv_rc_pingpong -g @4 -s 64 -n 1000
@@ -83,15 +92,15 @@ ms() {
 	equal "hits" "$(rule b 0 hits)" 1
 }
 
-# injected RULE STATUS LINE...: the program prints the lines, and `xroce qp` names the fault as the reason. The rule
-# applies again: the first packet may be a duplicate, which a responder does not refuse.
+# injected RULE STATUS LINE...: the program prints the lines, and `xroce qp` names the fault as the reason
 injected() {
 	local line
 
-	watch "$1 opcode SEND_ONLY after 5"
+	watch "$1 opcode SEND_ONLY after 5 times 1"
 	for line in "${@:3}" "the QP has failed"; do
 		sees "$line" || return
 	done
+	equal "hits" "$(rule a 0 hits)" 1
 	ctl a qp -dj xra comm rdma_watch | jq -ce '.[0].last_error' | tee "$BATS_TEST_TMPDIR/error"
 	jq -e --arg status "$2" '.reason == "an injected fault" and .status == $status and .vendor_err == 15' \
 		"$BATS_TEST_TMPDIR/error"

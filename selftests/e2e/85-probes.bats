@@ -64,6 +64,14 @@ has_line() {
 	# a refused request of the peer: remote access; a work request: IBV_WC_REM_ACCESS_ERR
 	wait_for 10 has_line '^QP [0-9]+: cause 4, status 2, '
 	wait_for 10 has_line '^QP [0-9]+: cause 2, status 10, '
+	# injected faults: a NAK (its code), and IBV_WC_FATAL_ERR
+	ctl a fault xra rules 'nak access opcode WRITE_LAST times 1'
+	fails both -t $((30 * SLOW)) ib_write_bw -x @4 -F -s 65536 -n 100
+	wait_for 10 has_line '^QP [0-9]+: cause 8, status 2, vendor error 0xf$'
+	ctl a fault xra rules 'qp-error status FATAL_ERR tx opcode SEND_ONLY times 1'
+	fails both -t $((30 * SLOW)) ibv_rc_pingpong -g @4 -s 64 -n 10
+	wait_for 10 has_line '^QP [0-9]+: cause 8, status 19, vendor error 0xf$'
+	ctl a fault xra off
 	trace_end
 }
 

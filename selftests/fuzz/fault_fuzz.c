@@ -27,17 +27,21 @@ static void apply(struct xd_faults *f, uint32_t direction, uint8_t *data, size_t
 		.len = (uint32_t)size,
 		.meta.qpn = 17,
 	};
+	struct xd_fault_packet packet = {
+		.direction = direction,
+		.frame = &frame,
+		.rules = UINT64_MAX,
+	};
 	struct xd_fault_action a;
 
 	for (uint64_t now = 1, raised; now < 4000000; now += 1000001) {
 		MUST(xd_faults_tick(f, now, &raised) > now);
 		xd_faults_verb(f, XR_MSG_REG_MR, UINT64_MAX, now);
-		a = xd_faults_next(f, &(struct xd_fault_packet){
-					      .direction = direction,
-					      .frame = &frame,
-					      .now = now,
-					      .rules = UINT64_MAX,
-				      });
+		packet.now = now;
+		a = xd_faults_next(f, &packet);
+		MUST(direction == XD_FAULT_RX || !a.refusal);
+		if (a.refusal)
+			xd_faults_refusal(f, &packet);
 		MUST(a.copies <= 2 && (a.hit || (a.copies == 1 && !a.flips && !a.delay_ns[0])));
 		if (a.flips || a.field.width)
 			xd_fault_damage(&a, &frame);

@@ -233,15 +233,14 @@ static struct xt_inject injected(const char *rule, uint32_t direction, uint8_t o
 {
 	static uint8_t bytes[100] = { [12] = 8, [14] = 0x45 };
 	struct xt_frame f = { .seg[0] = { bytes, 100 }, .nseg = 1, .len = 100 };
+	const struct xd_fault_packet packet = { direction, 0, &f, 0, UINT64_MAX };
 	struct xd_faults *list = faults(rule);
 	struct xd_fault_action a;
 
 	bytes[42] = opcode;
-	a = xd_faults_next(list, &(struct xd_fault_packet){
-					 .direction = direction,
-					 .frame = &f,
-					 .rules = UINT64_MAX,
-				 });
+	a = xd_faults_next(list, &packet);
+	if (a.refusal)
+		a.inject = xd_faults_refusal(list, &packet);
 	xd_faults_free(list);
 	return a.copies == 1 ? a.inject : (struct xt_inject){ 0xff, 0xff };
 }
@@ -280,6 +279,41 @@ static void test_injections(void)
 			       (struct xt_inject){ XT_INJECT_EVENT, IBV_EVENT_PATH_MIG }) &&
 		       injects("qp-error after 1", XD_FAULT_TX, XR_OP_ACK, none),
 	       "errors of QPs and CQs, and events");
+}
+
+/* Returns the hits of rules[index] after packets; a letter: a packet, 'R': which is executed */
+static uint64_t hits_of(const char *rules, uint32_t index, const char *packets)
+{
+	static uint8_t bytes[100] = { [12] = 8, [14] = 0x45, [42] = XR_OP_WRITE_ONLY };
+	struct xt_frame f = { .seg[0] = { bytes, 100 }, .nseg = 1, .len = 100 };
+	const struct xd_fault_packet packet = { XD_FAULT_RX, 0, &f, 0, UINT64_MAX };
+	struct xd_faults *list = faults(rules);
+	struct xd_fault_hits hits = { 0 };
+	uint64_t owner;
+
+	for (; *packets; packets++)
+		if (xd_faults_next(list, &packet).refusal && *packets == 'R')
+			xd_faults_refusal(list, &packet);
+	xd_faults_at(list, index, &hits, &owner);
+	xd_faults_free(list);
+	return hits.hits;
+}
+
+static void test_hits(void)
+{
+	TAP_OK(hits_of("nak access times 1", 0, "DD") == 0 &&
+		       hits_of("nak access times 1", 0, "DRDR") == 1 &&
+		       hits_of("nak access after 1", 0, "DRDR") == 1,
+	       "rules of NAKs count requests that are executed");
+	TAP_OK(hits_of("nak access every 2; nak request", 0, "RRR") == 2 &&
+		       hits_of("nak access every 2; nak request", 1, "RRR") == 1,
+	       "a request has one NAK");
+	TAP_OK(hits_of("event PATH_MIG every 2; event COMM_EST", 0, "RRR") == 2 &&
+		       hits_of("event PATH_MIG every 2; event COMM_EST", 1, "RRR") == 1,
+	       "a packet has one error or event");
+	TAP_OK(hits_of("event PATH_MIG; nak access", 0, "R") == 1 &&
+		       hits_of("event PATH_MIG; nak access", 1, "R") == 1,
+	       "and a NAK besides");
 }
 
 /* Returns the errors of n requests of a type, as digits: 0: none, 1: ENOMEM, 2: another one. */
@@ -666,6 +700,7 @@ int main(void)
 	test_times();
 	test_selection();
 	test_injections();
+	test_hits();
 	test_verbs();
 	test_port();
 	test_gids();

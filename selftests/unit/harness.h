@@ -42,6 +42,9 @@ struct harness {
 	struct xt_srq *srq;	     /* for QPs created from now on; NULL: none */
 	struct xt_mem *reserved_mem; /* memory of the reserved L_Key; NULL: not granted */
 	unsigned cq_errors, states;
+	struct xt_failure failure; /* of the QP whose state the engine has changed last */
+	struct xt_inject refusal;  /* of the next request with XT_INJECT_ASK */
+	unsigned asked;
 	unsigned keys_changed, quiesced;
 	uint64_t now;
 };
@@ -95,7 +98,22 @@ static void h_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 
 static void h_qp_state(void *ctx, struct xt_qp *qp)
 {
-	((struct harness *)ctx)->states++;
+	struct harness *h = ctx;
+	struct xt_qp_stats stats;
+
+	xt_qp_stats(qp, &stats);
+	h->failure = stats.failure;
+	h->states++;
+}
+
+static struct xt_inject h_refusal(void *ctx, const struct xt_frame *frame)
+{
+	struct harness *h = ctx;
+	struct xt_inject refusal = h->refusal;
+
+	h->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
+	h->asked++;
+	return refusal;
 }
 
 static void h_key_changed(void *ctx, const struct xt_key *key)
@@ -122,6 +140,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.async_event = h_async_event,
 		.srq_event = h_srq_event,
 		.qp_state = h_qp_state,
+		.refusal = h_refusal,
 		.key_changed = h_key_changed,
 		.quiesce_keys = h_quiesce_keys,
 	};

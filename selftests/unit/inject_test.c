@@ -13,7 +13,14 @@ static const struct made write_request = WRITE;
 static void receive_injected(struct h_qp *q, const struct made *m, uint8_t kind, uint8_t value)
 {
 	static struct packet p;
-	struct xt_frame f = { .nseg = 1, .inject = { kind, value } };
+	struct xt_frame f = { .nseg = 1 };
+
+	if (kind == XT_INJECT_NAK || kind == XT_INJECT_RNR) {
+		f.refusal.kind = XT_INJECT_ASK;
+		q->h->refusal = (struct xt_inject){ kind, value };
+	} else {
+		f.inject = (struct xt_inject){ kind, value };
+	}
 
 	make(q, m, &p);
 	f.seg[0] = (struct xt_seg){ p.bytes, p.len };
@@ -76,8 +83,11 @@ static void test_naks(void)
 		xt_qp_stats(q.qp, &stats);
 		TAP_OK(stats.failure.verr == XR_VERR_INJECTED &&
 			       stats.failure.cause == XT_CAUSE_REFUSED &&
-			       stats.failure.status == rows[i].nak,
+			       stats.failure.status == rows[i].nak &&
+			       xt_failure_cause(&stats.failure) == XT_CAUSE_INJECTED,
 		       "%s: the fault is the reason of the failure", rows[i].name);
+		TAP_OK(h->failure.verr == XR_VERR_INJECTED,
+		       "%s: the reason is known when the state changes", rows[i].name);
 		TAP_OK(counted_once(&q, rows[i].engine, rows[i].own), "%s: counted as sent",
 		       rows[i].name);
 		end(&q);
@@ -132,7 +142,11 @@ static void test_sequence(void)
 	receive(&q, &next);
 	TAP_OK(sent_ack(h, 0, 1), "the next one is accepted");
 	receive_injected(&q, &next, XT_INJECT_NAK, XR_NAK_REMOTE_ACCESS);
-	TAP_OK(sent_ack(h, 0, 1) && state(&q) == XR_QPS_RTS, "a duplicate is never refused");
+	TAP_OK(sent_ack(h, 0, 1) && state(&q) == XR_QPS_RTS && h->asked == 1,
+	       "a duplicate is never refused, and does not count for rules");
+	next.psn = 2;
+	receive_injected(&q, &next, XT_INJECT_NAK, XR_NAK_REMOTE_ACCESS);
+	TAP_OK(state(&q) == XR_QPS_ERR && h->asked == 2, "the next new request is refused");
 	end(&q);
 }
 
@@ -159,10 +173,11 @@ static void test_early(void)
 
 	next.psn = 1;
 	receive_injected(&q, &next, XT_INJECT_NAK, XR_NAK_REMOTE_ACCESS);
+	TAP_OK(!h->asked, "a packet that comes early does not count for rules yet");
 	h->sent_count = 0;
 	receive(&q, &write_request);
 	xt_engine_run(h->engine, h->now);
-	TAP_OK(state(&q) == XR_QPS_ERR && h->events[IBV_EVENT_QP_ACCESS_ERR] == 1,
+	TAP_OK(state(&q) == XR_QPS_ERR && h->events[IBV_EVENT_QP_ACCESS_ERR] == 1 && h->asked == 1,
 	       "a packet that came early is refused after those before it");
 	end(&q);
 }
