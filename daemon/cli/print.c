@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 
 static bool coloured; /* states stand out on a terminal */
 static bool units;    /* times and sizes have units on a terminal */
+static int screen;    /* columns of the terminal; 0: no terminal */
 
 /* Replaces all but printable ASCII: names of programs and users may contain escape sequences. */
 static void clean(char *s)
@@ -117,7 +119,11 @@ void cli_print_init(void)
 {
 	const char *term = getenv("TERM"), *none = getenv("NO_COLOR");
 
+	struct winsize ws;
+
 	units = isatty(STDOUT_FILENO);
+	if (units && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws))
+		screen = ws.ws_col;
 	coloured = units && term && strcmp(term, "dumb") && !(none && *none);
 }
 
@@ -262,19 +268,6 @@ static void print_padded(const char *text, int width, const char *colour)
 	printf("%s%*s%s", colour ? colour : "", width, text, colour ? PLAIN : "");
 }
 
-static void print_heading(const char *name, int width, bool last)
-{
-	printf("%*.*s%s", last && width < 0 ? 0 : width, shown_length(name), name,
-	       last ? "\n" : "  ");
-}
-
-/* name: of the column */
-static void print_cell(const char *name, const char *text, int width, bool last)
-{
-	print_padded(text, last && width < 0 ? 0 : width, colour_of(name, text));
-	fputs(last ? "\n" : "  ", stdout);
-}
-
 /* Returns the width as in struct column. Numbers are aligned right. */
 static int column_width(const json_t *table, const char *name)
 {
@@ -300,22 +293,54 @@ static int column_width(const json_t *table, const char *name)
 struct column {
 	const char *name;
 	int width; /* negative: aligned left */
+	bool last; /* of its line */
 };
 
-static void print_rows(const json_t *table, const struct column *col, size_t cols, int indent)
+/* Prints spaces in front of a line of a row. */
+static void begin_line(int indent, bool continues)
 {
-	size_t i, c;
-	json_t *row;
-	char *text;
+	printf("%*s", indent + (continues ? 2 * INDENT : 0), "");
+}
 
-	json_array_foreach((json_t *)table, i, row)
-	{
-		printf("%*s", indent, "");
-		for (c = 0; c < cols; c++) {
-			text = member_text(row, col[c].name);
-			print_cell(col[c].name, text, col[c].width, c + 1 == cols);
-			free(text);
+/* A row of a table that is wider than the terminal continues on further lines. */
+static void divide(struct column *col, size_t cols, int indent)
+{
+	int at = indent;
+
+	for (size_t c = 0; c < cols; c++) {
+		at += abs(col[c].width);
+		if (c && screen && at > screen) {
+			col[c - 1].last = true;
+			at = indent + 2 * INDENT + abs(col[c].width);
 		}
+		at += 2;
+		col[c].last = c + 1 == cols;
+	}
+}
+
+static void print_headings(const struct column *col, size_t cols, int indent)
+{
+	for (size_t c = 0; c < cols; c++) {
+		int width = col[c].last && col[c].width < 0 ? 0 : col[c].width;
+
+		if (!c || col[c - 1].last)
+			begin_line(indent, c);
+		printf("%*.*s%s", width, shown_length(col[c].name), col[c].name,
+		       col[c].last ? "\n" : "  ");
+	}
+}
+
+static void print_row(const json_t *row, const struct column *col, size_t cols, int indent)
+{
+	for (size_t c = 0; c < cols; c++) {
+		int width = col[c].last && col[c].width < 0 ? 0 : col[c].width;
+		char *text = member_text(row, col[c].name);
+
+		if (!c || col[c - 1].last)
+			begin_line(indent, c);
+		print_padded(text, width, colour_of(col[c].name, text));
+		fputs(col[c].last ? "\n" : "  ", stdout);
+		free(text);
 	}
 }
 
@@ -326,6 +351,7 @@ static void print_table(const json_t *table, int indent)
 	struct column *col = calloc(cols + 1, sizeof(*col));
 	const char *name;
 	json_t *v;
+	size_t i;
 
 	if (!col)
 		abort();
@@ -335,10 +361,9 @@ static void print_table(const json_t *table, int indent)
 		col[c].width = column_width(table, name);
 		c++;
 	}
-	printf("%*s", indent, "");
-	for (c = 0; c < cols; c++)
-		print_heading(col[c].name, col[c].width, c + 1 == cols);
-	print_rows(table, col, cols, indent);
+	divide(col, cols, indent);
+	print_headings(col, cols, indent);
+	json_array_foreach((json_t *)table, i, v) print_row(v, col, cols, indent);
 	free(col);
 }
 
