@@ -40,11 +40,12 @@ static const struct {
 };
 
 struct row {
-	char device[24], name[24], state[8], peer[48];
+	char device[24], name[24], state[8];
 	uint64_t pid;
-	uint64_t key[2];       /* device and QPN; the same in two samples */
-	double total[COLUMNS]; /* counters; RTT: ns */
-	double rate[COLUMNS];
+	double cpu;		    /* seconds of the workers of its device */
+	uint64_t key[2];	    /* device and QPN; the same in two samples */
+	double total[COLUMNS];	    /* counters; RTT: ns */
+	double rate[COLUMNS], load; /* load: workers of the device, in processors */
 	uint32_t qps;
 };
 
@@ -121,7 +122,8 @@ static void copy_clean(char *to, size_t room, const char *from)
 			*to = '?';
 }
 
-static bool add_qp(struct sample *s, const char *device, uint64_t index, const json_t *qp)
+static bool add_qp(struct sample *s, const char *device, uint64_t index, double cpu,
+		   const json_t *qp)
 {
 	struct row *r = add_row(s);
 
@@ -129,12 +131,12 @@ static bool add_qp(struct sample *s, const char *device, uint64_t index, const j
 		return false;
 	copy_clean(r->device, sizeof(r->device), device);
 	copy_clean(r->state, sizeof(r->state), text_of(qp, "state"));
-	copy_clean(r->peer, sizeof(r->peer), text_of(qp, "peer"));
 	copy_clean(r->name, sizeof(r->name), text_of(qp, "comm"));
 	r->pid = (uint64_t)number_of(qp, "pid");
 	r->key[0] = index;
 	r->key[1] = (uint64_t)number_of(qp, "qpn");
 	r->qps = 1;
+	r->cpu = cpu;
 	for (int c = 0; c < RTT; c++)
 		r->total[c] = number_of(qp, columns[c].member);
 	r->total[RTT] = number_of(json_object_get(qp, "rtt"), "usual_ns");
@@ -176,13 +178,14 @@ static void add_device(struct top *t, const char *device, uint64_t index)
 
 	cli_client_close(&c);
 	for (size_t i = 0; !err && i < json_array_size(qps); i++)
-		if (!add_qp(&t->now, device, index, json_array_get(qps, i)))
+		if (!add_qp(&t->now, device, index, cpu_of(status), json_array_get(qps, i)))
 			err = -ENOMEM;
 	t->now.cpu += cpu_of(status);
 	if (err)
 		snprintf(t->message, sizeof(t->message), "%.40s: %s", device,
-			 err == -EPERM ? "only for root and the user of the daemon"
-				       : strerror(-err));
+			 err == -EPERM	  ? "only for root and the user of the daemon"
+			 : err == -ENOENT ? "the daemon does not run"
+					  : strerror(-err));
 	json_decref(status);
 	json_decref(qps);
 }
@@ -209,6 +212,8 @@ static void set_rates(struct top *t)
 		for (int c = 0; c < RTT; c++)
 			if (old && passed > 0 && r->total[c] >= old->total[c])
 				r->rate[c] = (r->total[c] - old->total[c]) / passed;
+		if (old && passed > 0 && r->cpu >= old->cpu)
+			r->load = (r->cpu - old->cpu) / passed;
 		r->rate[RTT] = r->total[RTT];
 	}
 }
@@ -227,6 +232,9 @@ static bool take_sample(struct top *t)
 		add_device(t, names[i], i);
 	if (!t->device && !names)
 		return false;
+	if (names && !names[0])
+		snprintf(t->message, sizeof(t->message), "no device: there is no socket in %.100s",
+			 t->cli->runtime_dir);
 	xp_sockets_free(names);
 	set_rates(t);
 	return true;
@@ -335,14 +343,17 @@ static size_t put_names(const struct top *t, int width, const struct row *r, cha
 		snprintf(number, sizeof(number), "%llu",
 			 (unsigned long long)(t->view == BY_QP ? r->key[1] : r->qps));
 		snprintf(pid, sizeof(pid), "%llu", (unsigned long long)r->pid);
+		if (t->view == BY_DEVICE)
+			snprintf(pid, sizeof(pid), "%.0f%%", 100 * r->load);
 	} else if (t->view == BY_QP) {
 		strcpy(number, "QPN");
+	} else if (t->view == BY_DEVICE) {
+		strcpy(pid, "CPU");
 	}
 	if (has_device_column(t, width))
 		n = (size_t)snprintf(line, room, "%-8.8s ", r ? r->device : "DEVICE");
 	return n + (size_t)snprintf(line + n, room - n, "%-9s%-5.5s %*s %-*.*s", number,
-				    t->view == BY_QP ? state : "", PID_COLUMNS - 1,
-				    t->view == BY_DEVICE ? "" : pid, name, name,
+				    t->view == BY_QP ? state : "", PID_COLUMNS - 1, pid, name, name,
 				    t->view == BY_DEVICE ? ""
 				    : r			 ? r->name
 							 : "PROGRAM");
@@ -356,9 +367,9 @@ static void put_headings(const struct top *t, int width)
 	char line[400];
 	size_t n;
 
-	snprintf(line, sizeof(line), "xroce top  %s%s%zu QPs  workers %.0f%% CPU  sorted by %s%s",
-		 only, *only ? "  " : "", t->now.rows, 100 * cpu, columns[t->sort].title,
-		 t->reverse ? " (reversed)" : "");
+	snprintf(line, sizeof(line), "xroce top  %s%s%zu QP%s  workers %.0f%% CPU  sorted by %s%s",
+		 only, *only ? "  " : "", t->now.rows, t->now.rows == 1 ? "" : "s", 100 * cpu,
+		 columns[t->sort].title, t->reverse ? " (reversed)" : "");
 	put_line(width, "", line);
 	put_line(width, "",
 		 *t->message ? t->message
@@ -458,6 +469,16 @@ static bool on_key(struct top *t, char key)
 	return true;
 }
 
+/* Later, a daemon may end and start again. */
+static int check_device(const struct cli *cli, const char *device)
+{
+	struct cli_client c;
+	int err = cli_client_open(&c, cli, device);
+
+	cli_client_close(&c);
+	return cli_client_explain(&c, "top", err);
+}
+
 static int begin_screen(struct top *t)
 {
 	struct sigaction action = { .sa_handler = on_signal };
@@ -518,7 +539,9 @@ int cli_top(struct cli *cli, int argc, char **argv)
 	if (cli->json)
 		return cli_usage(cli, "top has no JSON; 'qp -dj' has");
 	t.device = first < argc ? argv[first] : NULL;
-	status = begin_screen(&t);
+	status = t.device ? check_device(cli, t.device) : CLI_OK;
+	if (status == CLI_OK)
+		status = begin_screen(&t);
 	while (status == CLI_OK && take_sample(&t) && draw(&t) && wait_for_keys(&t))
 		;
 	end_screen(&t);
