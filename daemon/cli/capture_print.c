@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Packets of a capture as lines of text. */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <linux/bpf.h>
 #include <string.h>
 #include <time.h>
@@ -45,8 +46,75 @@ static void print_bth(FILE *f, const struct xr_bth *bth)
 		fprintf(f, " %s%s", class_name(bth->opcode), operation);
 	else
 		fprintf(f, " opcode %#x", bth->opcode);
-	fprintf(f, " dest QP %u PSN %u", ntohl(bth->fecn_dqpn) & XR_QPN_MASK,
-		ntohl(bth->ack_psn) & XR_PSN_MASK);
+	fprintf(f, " dest QP %u PSN %u%s", ntohl(bth->fecn_dqpn) & XR_QPN_MASK,
+		ntohl(bth->ack_psn) & XR_PSN_MASK,
+		ntohl(bth->ack_psn) & XR_BTH_ACKREQ ? " ackreq" : "");
+}
+
+/* An ACK has a credit count, which is of no interest. */
+static void print_aeth(FILE *f, const uint8_t *p)
+{
+	static const char *const naks[] = {
+		[XR_NAK_PSN_SEQUENCE] = "PSN sequence",
+		[XR_NAK_INVALID_REQUEST] = "invalid request",
+		[XR_NAK_REMOTE_ACCESS] = "remote access",
+		[XR_NAK_REMOTE_OPERATIONAL] = "remote operational",
+		[XR_NAK_INVALID_RD_REQUEST] = "invalid RD request",
+	};
+	const uint32_t type = p[0] & XR_AETH_TYPE_MASK, value = p[0] & XR_AETH_VALUE_MASK;
+
+	if (type == XR_AETH_RNR_NAK)
+		fprintf(f, " RNR NAK timer %u", value);
+	else if (type == XR_AETH_NAK && value < sizeof(naks) / sizeof(naks[0]))
+		fprintf(f, " NAK %s", naks[value]);
+	else if (type != XR_AETH_ACK)
+		fprintf(f, " syndrome %#x", p[0]);
+}
+
+static void print_reth(FILE *f, const uint8_t *p)
+{
+	struct xr_reth reth;
+
+	memcpy(&reth, p, sizeof(reth));
+	fprintf(f, " va %#llx rkey %u bytes %u", (unsigned long long)be64toh(reth.va),
+		be32toh(reth.rkey), be32toh(reth.len));
+}
+
+static uint32_t word_at(const uint8_t *p)
+{
+	uint32_t word;
+
+	memcpy(&word, p, sizeof(word));
+	return be32toh(word);
+}
+
+/* p: extended headers, which may have been cut: in the order of IBTA 9.4 */
+static void print_extensions(FILE *f, uint8_t opcode, const uint8_t *p, uint32_t left)
+{
+	const uint16_t flags = xr_opcodes[opcode].flags;
+
+	if (!flags || left < xr_opcodes[opcode].ext_len)
+		return;
+	if (flags & XR_EXT_XRCETH) {
+		fprintf(f, " SRQ %u", word_at(p) & XR_QPN_MASK);
+		p += sizeof(struct xr_xrceth);
+	}
+	if (flags & XR_EXT_DETH) {
+		fprintf(f, " source QP %u", word_at(p + 4) & XR_QPN_MASK);
+		p += sizeof(struct xr_deth);
+	}
+	if (flags & XR_EXT_FETH)
+		p += sizeof(struct xr_feth);
+	if (flags & XR_EXT_AETH)
+		print_aeth(f, p);
+	if (flags & XR_EXT_RETH) {
+		print_reth(f, p);
+		p += sizeof(struct xr_reth);
+	}
+	if (flags & XR_EXT_IMMDT)
+		fprintf(f, " immediate %#x", word_at(p));
+	if (flags & XR_EXT_IETH)
+		fprintf(f, " invalidates %u", word_at(p));
 }
 
 /* Of a packet that has been cut, only headers can be read. */
@@ -71,6 +139,7 @@ static void print_headers(FILE *f, const struct pcapng_packet *p)
 	fputs(" > ", f);
 	print_address(f, &pkt.dst, pkt.ip_version);
 	print_bth(f, bth);
+	print_extensions(f, bth->opcode, c.pos, (uint32_t)(c.end - c.pos));
 }
 
 static void print_time(FILE *f, uint64_t ns)
