@@ -95,7 +95,7 @@ with_other_traffic() {
 @test "a program cannot register more shared memory than its memory cgroup may allocate" {
 	memory_cgroup
 	in_cgroup memory sparse
-	echo $((100 << 20)) >"$CGROUP_MAX"
+	limit_cgroup $((100 << 20))
 	# the kernel kills it
 	not in_cgroup memory sparse
 	alive "$(daemon_pid a)"
@@ -105,7 +105,7 @@ with_other_traffic() {
 # bats test_tags=stock
 @test "memory that programs register and deregister is not charged to the memory cgroup of the daemon" {
 	memory_cgroup
-	echo $((24 << 20)) >"$CGROUP_MAX"
+	limit_cgroup $((24 << 20))
 	daemon_pid a >"$CGROUP/cgroup.procs"
 	memory sparse
 	memory sparse

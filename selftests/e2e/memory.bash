@@ -40,6 +40,13 @@ memory_cgroup() {
 	[[ -n $CGROUP_MAX ]] || skip "no memory controller in $root"
 }
 
+# limit_cgroup BYTES: the memory that CGROUP may use. cgroup v1 refuses a limit with EBUSY while more is in use: that of a
+# program which has ended is in use until the daemon has freed its regions.
+limit_cgroup() {
+	set_limit() { echo "$1" >"$CGROUP_MAX"; }
+	wait_for 10 set_limit "$1"
+}
+
 # in_cgroup COMMAND...
 in_cgroup() {
 	(
