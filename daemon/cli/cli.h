@@ -8,7 +8,8 @@
  *   client.c   requests to a daemon
  *   print.c    prints JSON as lines and tables
  *   filter.c   filters and order of rows
- *   values.c   words that a filter can name
+ *   names.c    names of the members that a filter can name
+ *   values.c   words that these members can have
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   metrics.c  metrics
  *   top.c      top
@@ -130,6 +131,15 @@ int cli_filter(const struct cli *cli, json_t *list);
  * several with commas.
  */
 bool cli_matches(const struct cli *cli, const json_t *row);
+
+/* Checks cli->filter before there are rows. Returns the exit status. */
+int cli_check_filters(const struct cli *cli);
+/* The same for events, which have no order; completes the names in cli->filter. */
+int cli_complete_filters(struct cli *cli);
+
+/* names.c: returns a row with all members of the command's rows, borrowed; NULL: it has no rows. */
+const json_t *cli_template(const struct cli *cli);
+void cli_names_help(const struct cli_command *c); /* lists the members */
 
 /*
  * values.c: print an error and return CLI_USAGE if a word of `wanted`, which commas separate, is no

@@ -138,8 +138,8 @@ static int put_file(FILE *rules, const char *path)
 
 static int put_rules(struct cli *cli, FILE *rules, int words, char **word)
 {
-	if (words == 1 && !strcmp(word[0], "off"))
-		return CLI_OK;
+	if (!strcmp(word[0], "off"))
+		return words == 1 ? CLI_OK : cli_usage(cli, "unexpected argument '%s'", word[1]);
 	if (!strcmp(word[0], "rules"))
 		return words > 1 ? put_words(rules, words - 1, word + 1)
 				 : cli_usage(cli, "RULES are missing");

@@ -67,13 +67,19 @@ static bool is_number(const char *word, unsigned long long *n)
 	return end != word && !*end && !errno && *word >= '0' && *word <= '9';
 }
 
+/* Stores an address, an IPv4 one as the GID that stands for it. */
+static bool is_address(const char *text, struct in6_addr *a)
+{
+	*a = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
+	return inet_pton(AF_INET, text, &a->s6_addr[12]) == 1 || inet_pton(AF_INET6, text, a) == 1;
+}
+
 /* Addresses have several spellings. */
 static bool same_address(const char *a, const char *b)
 {
 	struct in6_addr x, y;
 
-	return inet_pton(AF_INET6, a, &x) == 1 && inet_pton(AF_INET6, b, &y) == 1 &&
-	       !memcmp(&x, &y, sizeof(x));
+	return is_address(a, &x) && is_address(b, &y) && !memcmp(&x, &y, sizeof(x));
 }
 
 static bool equals(const json_t *v, const char *word)
@@ -183,6 +189,27 @@ static int complete(const struct cli *cli, const json_t *row, struct cli *all, c
 		all->filter[all->filters++] = cli->filter[i + 1];
 	}
 	return CLI_OK;
+}
+
+int cli_check_filters(const struct cli *cli)
+{
+	char **filter = calloc((size_t)cli->filters + 1, sizeof(*filter));
+	struct cli all = { .filter = filter };
+	const char *sort;
+	int status = filter ? complete(cli, cli_template(cli), &all, &sort)
+			    : cli_error("out of memory");
+
+	free(filter);
+	return status;
+}
+
+int cli_complete_filters(struct cli *cli)
+{
+	struct cli all = { .filter = cli->filter };
+	const char *sort = NULL;
+	int status = complete(cli, cli_template(cli), &all, &sort);
+
+	return status == CLI_OK && sort ? cli_usage(cli, "events have no order") : status;
 }
 
 /* Stores the rows that have the values. Returns their number. */

@@ -212,7 +212,7 @@ static int xroce(struct cli *cli, int argc, char **argv)
 	cli->command = find_command(cli, argv[first]);
 	if (!cli->command)
 		return CLI_USAGE;
-	if (argc - first == 2 && !strcmp(argv[first + 1], "help") && cli->command->run != cli_run) {
+	if (argc - first == 2 && !strcmp(argv[first + 1], "help")) {
 		cli_command_help(cli->command);
 		return CLI_OK;
 	}

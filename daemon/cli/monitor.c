@@ -13,22 +13,6 @@
 /* More than an event of the daemon can have */
 #define EVENT_MAX 4096
 
-/* Members of events, which a filter can name */
-static const char *const members[] = {
-	"device", "event", "qpn",      "type",	     "from",	  "state", "reason",
-	"status", "peer",  "dest_qpn", "vendor_err", "direction", "nak",   "count",
-	"client", "pid",   "uid",      "comm",	     "kind",	  "index", "gid",
-	"rule",	  "hits",  "cq",       "srq",
-};
-#define NMEMBERS (sizeof(members) / sizeof(members[0]))
-
-static const char *const events[] = {
-	"qp_created", "qp_destroyed", "qp_state",    "qp_error",    "nak",
-	"timeout",    "link",	      "gid_added",   "gid_removed", "client_connected",
-	"fault",      "lost",	      "client_left", "cq_error",    "srq_error",
-};
-#define NEVENTS (sizeof(events) / sizeof(events[0]))
-
 /* A device */
 struct source {
 	struct cli_client client;
@@ -75,12 +59,20 @@ static void print_json(const struct cli *cli, const char *time, json_t *event)
 	json_decref(all);
 }
 
+/* Lost events may have been those that a filter keeps. */
+static bool is_loss(const json_t *event)
+{
+	const char *name = json_string_value(json_object_get(event, "event"));
+
+	return name && !strcmp(name, "lost");
+}
+
 static void print_event(const struct cli *cli, json_t *event)
 {
 	json_int_t ns = json_integer_value(json_object_get(event, "time_ns"));
 	char time[64];
 
-	if (!cli_matches(cli, event))
+	if (!cli_matches(cli, event) && !is_loss(event))
 		return;
 	cli_clock(ns > 0 ? (uint64_t)ns : 0, time, sizeof(time));
 	if (cli->json)
@@ -198,63 +190,6 @@ static int add_sources(struct monitor *m, const char *device)
 	return status;
 }
 
-/* Returns the member that a word is or abbreviates; NULL: none, or several. */
-static const char *find_member(const char *word)
-{
-	const char *found = NULL;
-	bool several = false;
-
-	for (size_t i = 0; i < NMEMBERS; i++) {
-		if (!strcmp(members[i], word))
-			return members[i];
-		if (strncmp(members[i], word, strlen(word)))
-			continue;
-		several |= found != NULL;
-		found = members[i];
-	}
-	return several ? NULL : found;
-}
-
-static bool is_event(const char *word, size_t length)
-{
-	for (size_t i = 0; i < NEVENTS; i++)
-		if (strlen(events[i]) == length && !strncmp(events[i], word, length))
-			return true;
-	return false;
-}
-
-/* words: separated by commas */
-static int check_events(const struct cli *cli, const char *words)
-{
-	size_t n;
-
-	for (; *words; words += n + (words[n] == ',')) {
-		n = strcspn(words, ",");
-		if (!is_event(words, n))
-			return cli_usage(cli, "'%.*s' is no event; 'xroce monitor help' lists them",
-					 (int)n, words);
-	}
-	return CLI_OK;
-}
-
-/* The names of a filter may be abbreviated. */
-static int check_filter(const struct cli *cli)
-{
-	int status = CLI_OK;
-	const char *name;
-
-	for (int i = 0; status == CLI_OK && i < cli->filters; i += 2) {
-		name = find_member(cli->filter[i]);
-		if (!name)
-			return cli_usage(cli, "'%s' is no member of events, or not unique",
-					 cli->filter[i]);
-		cli->filter[i] = (char *)name;
-		if (!strcmp(name, "event"))
-			status = check_events(cli, cli->filter[i + 1]);
-	}
-	return status;
-}
-
 int cli_monitor(struct cli *cli, int argc, char **argv)
 {
 	int first = cli_options(cli, argc, argv), status;
@@ -265,7 +200,7 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
 		return -first - 1;
 	status = cli_take_filters(cli, argc - first, argv + first, &device);
 	if (status == CLI_OK)
-		status = check_filter(cli);
+		status = cli_complete_filters(cli);
 	if (status != CLI_OK)
 		return status;
 	setvbuf(stdout, NULL, _IOLBF, 0);

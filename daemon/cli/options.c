@@ -56,7 +56,7 @@ void cli_help(const struct cli *cli)
 	printf("usage: xroce [OPTION]... COMMAND [ARG]...\n"
 	       "       xroce COMMAND help\n\n");
 	for (i = 0; i < cli->ncommands; i++)
-		printf("  %-9s %-33s %s\n", c[i].name, c[i].args, c[i].summary);
+		printf("  %-10s %s\n", c[i].name, c[i].summary);
 	help_options(NULL);
 }
 
@@ -65,6 +65,7 @@ void cli_command_help(const struct cli_command *c)
 	printf("usage: xroce %s%s%s\n\n%s\n", c->name, *c->args ? " " : "", c->args, c->summary);
 	if (c->details)
 		fputs(c->details, stdout);
+	cli_names_help(c);
 	help_options(c);
 }
 

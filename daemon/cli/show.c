@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -173,10 +174,17 @@ static bool has_rows(uint32_t what)
 	return what != XR_SHOW_STATUS && what != XR_SHOW_COUNTERS && what != XR_SHOW_LIMITS;
 }
 
-/*
- * Filters are pairs, so DEV precedes them if the number of arguments is odd. "dev" and "help" are
- * keywords as in ip(8).
- */
+/* Returns true if DEV precedes the filters. They are pairs, so then there is an odd number. */
+static bool begins_with_device(const struct cli *cli, int argc, const char *word)
+{
+	char path[XP_SOCKET_PATH_MAX];
+	bool device = !xp_socket_path(path, cli->runtime_dir, word) && !access(path, F_OK);
+	bool member = !strcmp(word, "sort") || json_object_get(cli_template(cli), word);
+
+	return device == member ? argc % 2 : device;
+}
+
+/* "dev" and "help" are keywords as in ip(8). */
 int cli_take_filters(struct cli *cli, int argc, char **argv, char **device)
 {
 	*device = NULL;
@@ -184,7 +192,7 @@ int cli_take_filters(struct cli *cli, int argc, char **argv, char **device)
 		*device = argv[1];
 		argc -= 2;
 		argv += 2;
-	} else if (argc % 2) {
+	} else if (argc && begins_with_device(cli, argc, argv[0])) {
 		*device = argv[0];
 		argc--;
 		argv++;
@@ -203,16 +211,6 @@ int cli_take_filters(struct cli *cli, int argc, char **argv, char **device)
 static bool has_states(uint32_t what)
 {
 	return what == XR_SHOW_QPS || what == XR_SHOW_MRS || what == XR_SHOW_CM_IDS;
-}
-
-/* Checks words of members whose names are complete: cli_filter() needs a row to check others. */
-static int check_words(const struct cli *cli)
-{
-	int status = cli->state ? cli_check_state(cli) : CLI_OK;
-
-	for (int i = 0; i + 1 < cli->filters && status == CLI_OK; i += 2)
-		status = cli_check_words(cli, cli->filter[i], cli->filter[i + 1]);
-	return status;
 }
 
 int cli_show(struct cli *cli, int argc, char **argv)
@@ -235,7 +233,9 @@ int cli_show(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "'%s' has no counters", argv[0]);
 	if (cli->state && !has_states(cli->command->what))
 		return cli_usage(cli, "'%s' shows nothing that has a state", argv[0]);
-	status = check_words(cli);
+	status = cli->state ? cli_check_state(cli) : CLI_OK;
+	if (status == CLI_OK)
+		status = cli_check_filters(cli);
 	if (status != CLI_OK)
 		return status;
 	return device ? show_one(cli, device) : show_all(cli);

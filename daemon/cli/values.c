@@ -14,6 +14,16 @@ static const struct {
 	{ "mr", "state", "free,valid,invalid" },
 	{ "mr", "tier", "shared,adopted,private,device,null,pieces" },
 	{ "srq", "type", "basic,XRC" },
+	{ "monitor", "event",
+	  "qp_created,qp_destroyed,qp_state,qp_error,cq_error,srq_error,nak,timeout,link,gid_added,"
+	  "gid_removed,client_connected,client_left,fault,lost" },
+	{ "monitor", "type", "RC,UC,UD,GSI,XRC_SEND,XRC_RECV" },
+	{ "monitor", "from", "RESET,INIT,RTR,RTS,SQD,SQE,ERR" },
+	{ "monitor", "state", "RESET,INIT,RTR,RTS,SQD,SQE,ERR,up,down" },
+	{ "monitor", "direction", "sent,received" },
+	{ "monitor", "nak",
+	  "RNR,PSN sequence,remote access,invalid request,remote operational,invalid RD request" },
+	{ "monitor", "kind", "verbs,rdma_cm,umad" },
 	{ "cm", "port_space", "tcp,udp,ipoib,ib" },
 	{ "cm", "state",
 	  "idle,bound,address query,address resolved,route query,route resolved,connect,disconnect,"

@@ -104,8 +104,57 @@ teardown_file() {
 	equal "regions" "$(ctl a mr -j xra comm ib_write_bw pid "$program" | jq length)" "$(ctl a mr -j xra | jq length)"
 	run -2 ctl a qp xra teleport 1
 	[[ $output == *"'teleport' is not one of qpn type"* ]]
-	run -2 ctl a qp xra qpn
-	[[ $output == *"has no value"* || $output == *"is not one of"* ]]
+}
+
+# members COMMAND: prints the names in its help, those of --detail as well
+members() {
+	ctl a "$1" help | sed -n '/^NAME is one of:/,/^$/p' | sed 's/^.*: / /' | xargs -n 1
+}
+
+@test "filters are checked whether there are rows or not" {
+	run -2 ctl b srq xrb teleport 1
+	[[ $output == *"'teleport' is not one of srq client type pd "* ]]
+	run -2 ctl b srq -d xrb receive 1
+	[[ $output == *"'receive' is not unique: receives receives_missed"* ]]
+	run -2 ctl b dm xrb length long
+	[[ $output == *"length: 'long' is no number"* ]]
+	run -2 ctl b mw xrb bound maybe
+	[[ $output == *"bound: 'maybe' is neither 'yes' nor 'no'"* ]]
+	run -2 ctl b ah sort teleport
+	[[ $output == *"'teleport' is not one of "* ]]
+	run -2 --separate-stderr ctl b qp -j teleport 1
+	equal "JSON" "$output" ""
+	# a name without value is no device
+	for line in qpn sort "xra qpn" "pid 1 qpn" "xra pid 1 sort"; do
+		# shellcheck disable=SC2086
+		run -2 ctl a qp $line
+		[[ $output == *"'${line##* }' has no value"* ]]
+	done
+}
+
+@test "help names the members of rows" {
+	local command program
+
+	spawn a "$BATS_TEST_TMPDIR/log" "$BIN/rdma_watch" queues 60
+	program=$!
+	spawn a "$BATS_TEST_TMPDIR/log2" rping -s -a "$A4"
+	has_rows() { [[ $(ctl a srq -j xra) != "[]" && $(ctl a cm -j xra) != "[]" ]]; }
+	wait_for 10 has_rows
+	for command in qp mr cq srq cm client; do
+		ctl a "$command" -dj xra |
+			jq -r 'map(keys_unsorted) | add | unique - ["last_error"] | .[]' >"$BATS_TEST_TMPDIR/keys"
+		diff "$BATS_TEST_TMPDIR/keys" <(members "$command" | LC_ALL=C sort)
+		ctl a "$command" -j xra | jq -r '.[0] | keys_unsorted | join(" ")' >"$BATS_TEST_TMPDIR/order"
+		members "$command" | head -n "$(wc -w <"$BATS_TEST_TMPDIR/order")" | xargs | diff "$BATS_TEST_TMPDIR/order" -
+	done
+	kill "$program" "$!"
+	for command in qp mr cq srq ah mcast mw dm xrcd cm client; do
+		members "$command" | while read -r name; do
+			grep -Eq "\`($name|tx_retransmits)\`" "$XR_TOP/docs/show.md" || echo "$command: $name"
+		done
+	done >"$BATS_TEST_TMPDIR/unknown"
+	cat "$BATS_TEST_TMPDIR/unknown"
+	[[ ! -s $BATS_TEST_TMPDIR/unknown ]]
 }
 
 @test "values of a filter may be several, and addresses have several spellings" {
@@ -121,6 +170,7 @@ teardown_file() {
 	spawn a "$BATS_TEST_TMPDIR/log" ibv_rc_pingpong -g "$(gid_index a "$A6")" -p 18702 3>&-
 	wait_for 10 listens a 18702
 	spawn b "$BATS_TEST_TMPDIR/log2" ibv_rc_pingpong -g "$(gid_index b "$B6")" -p 18702 -n 100000000 "$A4" 3>&-
+	equal "IPv4 as GID" "$(ctl a qp -j xra peer "::ffff:$B4" comm ib_write_bw | jq length)" 2
 	by_address() { [[ $(ctl a qp -j xra peer fd77:0:0::0002 | jq length) == 1 ]]; }
 	wait_for 10 by_address
 	kill %% && kill %-
@@ -151,6 +201,7 @@ teardown_file() {
 
 @test "commands can be abbreviated, and print their help" {
 	ctl a qp help | grep -q '^usage: xroce qp'
+	ctl a run help | grep -q '^usage: xroce run'
 	equal "help" "$(ctl a help qp)" "$(ctl a qp --help)"
 	equal "help of all" "$(ctl a help)" "$(ctl a --help)"
 	ctl a --help | grep -q '^  *xroce COMMAND help'
@@ -332,7 +383,8 @@ on_screen() {
 	wait_for 20 on_screen '^QPS +PID PROGRAM'
 	wait_for 20 on_screen "^2 +$pid ib_write_bw"
 	tmux -S "$RUN/tmux" send-keys v
-	wait_for 20 on_screen '^xrb +2 '
+	wait_for 20 on_screen '^xrb +2 +[0-9]+% '
+	on_screen '^DEVICE +QPS +CPU +TXB/s '
 	tmux -S "$RUN/tmux" send-keys '>' r
 	wait_for 20 on_screen 'sorted by RXB/s \(reversed\)'
 	tmux -S "$RUN/tmux" send-keys q
@@ -374,6 +426,23 @@ on_screen() {
 	[[ $output == *teleport* ]]
 	run -2 ctl a status xra xrb
 	[[ $output == *xrb* ]]
+	run -2 ctl a fault xra off now
+	[[ $output == *"unexpected argument 'now'"* ]]
+	run -1 ctl a top nodevice
+	[[ $output == *"no device 'nodevice'"* ]]
+}
+
+@test "rows that are wider than the terminal continue on further lines" {
+	command -v tmux >/dev/null || skip "needs tmux"
+	tmux -S "$RUN/tmux" -f /dev/null new-session -d -x 80 -y 24 "'$XROCE' -r '$RUN/a' qp xra; sleep 100" 3>&-
+	wait_for 20 on_screen '^ *qpn  type  state .* send_cq$'
+	cat "$BATS_TEST_TMPDIR/screen"
+	on_screen '^    recv_cq  srq  local .* comm$'
+	on_screen "^[0-9]+  RC    RTR .* $B4 .* 4096 +[0-9]+$"
+	on_screen '^ +[0-9]+ +0  no .* ib_write_bw$'
+	tmux -S "$RUN/tmux" kill-server
+	# in a pipe each row is one line
+	equal "lines" "$(ctl a qp xra | wc -l)" 3
 }
 
 @test "xroce accepts options before and after the device" {
