@@ -198,8 +198,9 @@ static void count(__u64 *shared, uint64_t value)
 
 /*
  * The blocks of a ring that is overwritten have no limits that the writer could find without a look
- * at them, so it notes where the first one of each chunk begins. While it writes into a chunk, the
- * last block can reach into the next one; the oldest blocks are those of the chunk behind that.
+ * at them, so it notes where the first one of each chunk begins. The last block in a chunk can
+ * reach into the next one, also a block that is not complete because the daemon was killed. The
+ * oldest blocks are those of the chunk behind that.
  */
 static void advance(struct xd_tap *t, uint32_t bytes)
 {

@@ -360,6 +360,8 @@ static void test_overwrite(void)
 		for (uint32_t i = 0; i < many; i++) {
 			make_frame(XR_OP_ACK, 1, 101 + i * 37 % 1900);
 			put(i);
+			/* the next packet, of any length, is not written over the oldest ones */
+			bad += ring(1)->producer - ring(1)->oldest > RING - XR_CAPTURE_PACKET_MAX;
 		}
 		bad += ring(1)->lost != 0;
 		capture_rings_rewind(&reader);
