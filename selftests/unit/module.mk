@@ -27,7 +27,7 @@ $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix da
 	frame.c),transport,-lisal -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
 	$(addprefix daemon/datapath/,capture.c capture_options.c) \
-	$(addprefix daemon/cli/,capture_filter.c capture_rings.c options.c pcapng.c),,,,parallel))
+	$(addprefix daemon/cli/,capture_filter.c capture_rings.c names.c options.c pcapng.c),,-ljansson,,parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c $(addprefix daemon/datapath/,gso.c gso_send.c \
 	gso_split.c) daemon/transport/checksum.c,,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
