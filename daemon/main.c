@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "daemon/base/kernel.h"
 #include "daemon/base/landlock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
@@ -497,6 +498,9 @@ static const struct xd_spawned_kind spawned[XD_SPAWN_KINDS] = {
 	[XD_SPAWN_GATE] = { "xroced-gate", xd_gate_main },
 };
 
+/* The README says what is lost with it. */
+#define OLDEST_KERNEL KERNEL_VERSION(6, 1, 0)
+
 int main(int argc, char **argv)
 {
 	static struct daemon d = { .signal_fd = -1, .lock_fd = -1 };
@@ -507,6 +511,9 @@ int main(int argc, char **argv)
 	xd_log_init(d.opt.name, (enum xd_log_level)d.opt.log_level);
 	d.dev.opt = &d.opt;
 	d.listener = XD_NO_LISTENER;
+	if (xd_kernel_version() < OLDEST_KERNEL)
+		xd_log(XD_WARN,
+		       "this kernel is older than Linux 6.1, the oldest that is supported");
 	raise_limits();
 	if (xd_privileges_user(d.opt.user)) {
 		xd_log(XD_ERR, "user '%s' does not exist", d.opt.user);

@@ -2,11 +2,10 @@
 #include "gso.h"
 
 #include <linux/ethtool.h>
-#include <linux/version.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 
+#include "daemon/base/kernel.h"
 #include "daemon/base/options.h"
 #include "daemon/helper/steer.h"
 #include "xsk.h"
@@ -17,16 +16,6 @@
 /* Packet sockets accept UDP GSO frames (VIRTIO_NET_HDR_GSO_UDP_L4). */
 #define SEND_UDP_GSO KERNEL_VERSION(6, 2, 0)
 
-static uint32_t kernel_version(void)
-{
-	unsigned int major = 0, minor = 0;
-	struct utsname u;
-
-	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2)
-		return 0;
-	return KERNEL_VERSION(major, minor, 0);
-}
-
 void xd_gso_read_facts(const char *ifname, bool noqueue, struct xd_gso_facts *f)
 {
 	struct ethtool_drvinfo info = { .cmd = ETHTOOL_GDRVINFO };
@@ -34,7 +23,7 @@ void xd_gso_read_facts(const char *ifname, bool noqueue, struct xd_gso_facts *f)
 	*f = (struct xd_gso_facts){
 		.noqueue = noqueue,
 		.multi_buffer = xd_xsk_multi_buffer_possible(),
-		.kernel = kernel_version(),
+		.kernel = xd_kernel_version(),
 	};
 	if (!xd_ethtool(ifname, &info))
 		snprintf(f->driver, sizeof(f->driver), "%.31s", info.driver);

@@ -43,3 +43,15 @@ gid_0_is() {
 	equal "no address" "$(grep -c "va has no IP address: programs find no GID" "$RUN/a/log")" 1
 	equal "no native XDP" "$(grep -c "va has no native XDP: .*requested by --attach" "$RUN/a/log")" 1
 }
+
+@test "xroced warns of a kernel that is older than Linux 6.1" {
+	local old="this kernel is older than Linux 6.1"
+
+	requires setarch
+	# Linux 6.x calls itself 2.6.y then.
+	run timeout $((20 * SLOW)) setarch --uname-2.6 "$XROCED" --interface no-such-if --runtime-dir "$BATS_TEST_TMPDIR"
+	echo "$output"
+	[[ $status == 1 && $output == *"$old"* && $output == *no-such-if* ]]
+	run timeout $((20 * SLOW)) "$XROCED" --interface no-such-if --runtime-dir "$BATS_TEST_TMPDIR"
+	[[ $status == 1 && $output != *"$old"* ]]
+}
