@@ -208,6 +208,21 @@ refused_verb() {
 	[[ $output == *"No space left on device"* ]]
 }
 
+@test "windows are not allocated and regions not deregistered when a rule says so" {
+	ctl a fault xra rules 'fail alloc_mw ENOMEM after 3 times 1 command rdma_limits'
+	run -1 run_on a "$BIN/rdma_limits" -g "$(gid_index a "$A4")" mw
+	echo "$output"
+	[[ $output == *"mw (Cannot allocate memory)"* ]]
+	equal "requests" "$(rule a 0 packets)" 4
+	# the first one is that of the library
+	ctl b fault xrb rules 'fail dereg_mr EBUSY after 1 times 1 command ibv_rc_pingpong'
+	fails both -t $((20 * SLOW)) ibv_rc_pingpong -g @4 -n 10
+	grep "Couldn't deregister MR" "$OUT/client"
+	equal "hits" "$(rule b 0 hits)" 1
+	freed() { (($(objects b mrs) == 0)); }
+	wait_for 10 freed
+}
+
 @test "verbs of the selected programs take longer, and others do not" {
 	local delayed quick
 
