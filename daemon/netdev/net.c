@@ -116,10 +116,13 @@ static int on_link(const struct nlmsghdr *nlh, void *arg)
 
 static void link_gone(struct xd_net *net)
 {
+	bool was_up = net->link.up;
+
 	xd_log(XD_ERR, "interface %s was removed", net->link.ifname);
 	net->link.gone = true;
 	net->link.up = false;
-	port_event(net, IBV_EVENT_PORT_ERR);
+	if (was_up)
+		port_event(net, IBV_EVENT_PORT_ERR);
 	xd_loop_stop(net->loop);
 }
 

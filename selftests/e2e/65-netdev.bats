@@ -158,10 +158,18 @@ teardown() {
 	hosts_up
 	daemons_up
 	pid=$(daemon_pid a)
+	"$XROCE" -r "$RUN/a" monitor xra >"$RUN/events" 2>&1 3>&- &
+	reads_events() { (($(find "/proc/$!/fd" -lname 'socket:*' 2>/dev/null | wc -l) >= 2)); }
+	wait_for 10 reads_events
 	on a ip link del va
 	wait_for 10 not alive "$pid"
 	tail -n 3 "$RUN/a/log"
 	grep -q 'va' "$RUN/a/log"
+	wait $!
+	cat "$RUN/events"
+	equal "events of the link" "$(grep -c 'link state' "$RUN/events")" 1
+	grep -q 'link state down' "$RUN/events"
+	equal "end" "$(tail -n 1 "$RUN/events")" "xroce: xra: the daemon has ended"
 }
 
 @test "the daemon names an interface that does not exist" {
