@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Spins or sleeps between rounds without work, as spin.h decides. There may be fewer cores than
- * threads that spin (docs/performance.md has measurements). So a spinning worker yields, and a
- * sleeping one has a short scheduling slice, so that its wake-up preempts a spinning program soon.
+ * threads that spin (docs/performance-findings.md has measurements). So a spinning worker yields,
+ * and a sleeping one has a short scheduling slice, so that its wake-up preempts a spinning program
+ * soon.
  */
 #include "worker_internal.h"
 
