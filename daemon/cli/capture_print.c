@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include <xroce/nak_names.h>
 #include <xroce/opcode_names.h>
 #include <xroce/parse.h>
 
@@ -54,19 +55,13 @@ static void print_bth(FILE *f, const struct xr_bth *bth)
 /* An ACK has a credit count, which is of no interest. */
 static void print_aeth(FILE *f, const uint8_t *p)
 {
-	static const char *const naks[] = {
-		[XR_NAK_PSN_SEQUENCE] = "PSN sequence",
-		[XR_NAK_INVALID_REQUEST] = "invalid request",
-		[XR_NAK_REMOTE_ACCESS] = "remote access",
-		[XR_NAK_REMOTE_OPERATIONAL] = "remote operational",
-		[XR_NAK_INVALID_RD_REQUEST] = "invalid RD request",
-	};
 	const uint32_t type = p[0] & XR_AETH_TYPE_MASK, value = p[0] & XR_AETH_VALUE_MASK;
+	const char *nak = type == XR_AETH_NAK ? xr_nak_name(value) : NULL;
 
 	if (type == XR_AETH_RNR_NAK)
 		fprintf(f, " RNR NAK timer %u", value);
-	else if (type == XR_AETH_NAK && value < sizeof(naks) / sizeof(naks[0]))
-		fprintf(f, " NAK %s", naks[value]);
+	else if (nak)
+		fprintf(f, " NAK %s", nak);
 	else if (type != XR_AETH_ACK)
 		fprintf(f, " syndrome %#x", p[0]);
 }

@@ -2,6 +2,8 @@
 /* QPs as JSON: a row of a list, and everything that is known of a QP. */
 #include <infiniband/verbs.h>
 
+#include <xroce/nak_names.h>
+
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
 #include "daemon/clients/client.h"
@@ -163,17 +165,6 @@ static const char *status_name(uint32_t status)
 	return NAME_OF(names, status);
 }
 
-/* NAK codes of IBTA 9.7.5.2.8 */
-static const char *nak_name(uint32_t code)
-{
-	static const char *const names[] = {
-		"PSN sequence",	      "invalid request",    "remote access",
-		"remote operational", "invalid RD request",
-	};
-
-	return NAME_OF(names, code);
-}
-
 const char *xd_qp_failure_reason(const struct xt_failure *f)
 {
 	static const char *const reasons[XT_CAUSES] = {
@@ -193,12 +184,15 @@ const char *xd_qp_failure_reason(const struct xt_failure *f)
 
 const char *xd_qp_failure_status(const struct xt_failure *f)
 {
+	const char *nak;
+
 	switch (f->cause) {
 	case XT_CAUSE_REQUEST:
 	case XT_CAUSE_RECEIVE:
 		return status_name(f->status);
 	case XT_CAUSE_REFUSED:
-		return nak_name(f->status);
+		nak = xr_nak_name(f->status);
+		return nak ? nak : "?";
 	default:
 		return "";
 	}
