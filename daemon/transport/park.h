@@ -19,7 +19,8 @@
  * Early packets: a packet that was received before an earlier one is kept as well, in the order of
  * PSNs, and processed once the missing ones have arrived. So one lost packet costs one packet. IBTA
  * 9.7.4.1.1 permits a responder to drop such packets; both ways look the same to the peer.
- * It is copied: to keep the buffer that it was received into was not faster (docs/performance.md).
+ * It is copied: to keep the buffer that it was received into was not faster
+ * (docs/performance-findings.md).
  */
 #ifndef XT_PARK_H
 #define XT_PARK_H
