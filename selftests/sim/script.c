@@ -2,6 +2,10 @@
 /* Deliberate errors and state changes, at most one per connection; closing of connections. */
 #include "sim.h"
 
+/* A send queue is drained after so many RNR NAKs. The code 0 is the longest timer. */
+#define RNR_TIMER_MAX (655360 * USEC)
+#define RNR_WAITS 10
+
 /* Time after which all retries of a broken connection are exhausted */
 static uint64_t retry_time(const struct conn *c)
 {
@@ -289,19 +293,18 @@ static void drain(struct world *w, struct conn *c, struct sim_qp *q)
 	if (q->in_sqe) {
 		/* An error flushed the send queue; the program itself returns to RTS. */
 		c->step = 0;
-		c->script_at = c->close_at = NEVER;
+		c->script_at = NEVER;
 		q->drained = q->quiet = false;
 		q->step = w->now;
 	} else if (c->step == 0) {
 		qp_modify(q, XR_QPS_SQD);
 		c->step = 1;
-		c->close_at = w->now + retry_time(c);
+		c->drain_by = w->now + retry_time(c) + RNR_WAITS * RNR_TIMER_MAX;
 	} else if (c->step == 1) {
-		CHECK(w, w->now < c->close_at, "qp %u: the send queue does not drain", q->id);
+		CHECK(w, w->now < c->drain_by, "qp %u: the send queue does not drain", q->id);
 		if (!q->drained)
 			return;
 		c->step = 2;
-		c->close_at = NEVER;
 		c->script_at = w->now + rng_below(&w->sched, 300 * USEC);
 	} else {
 		qp_modify(q, XR_QPS_RTS);

@@ -340,6 +340,7 @@ struct conn {
 	bool broken;	/* errors are expected from now on */
 	uint64_t script_at;
 	uint64_t close_at; /* next step of closing, or latest time to start it */
+	uint64_t drain_by; /* when the send queue must be drained */
 	uint64_t slow;	   /* delay of one side's transition to RTS */
 	uint64_t ready_at;
 	uint8_t slow_side;
