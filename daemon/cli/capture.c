@@ -254,6 +254,8 @@ static int capture(struct capture *c)
 		fprintf(stderr, "xroce: event '%s': packets written to %s\n", event, c->out.path);
 	fprintf(stderr, "xroce: %llu packets captured, %llu lost\n",
 		(unsigned long long)captured(c), (unsigned long long)capture_rings_lost(&c->rings));
+	if (err == -EPIPE)
+		return cli_client_ended(&c->client);
 	err = err ? err : rest;
 	return err ? cli_client_explain(&c->client, "capture", err) : status;
 }

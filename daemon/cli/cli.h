@@ -101,6 +101,8 @@ int cli_client_set_fault(struct cli_client *c, const char *rules);
 
 /* Prints the error, unless err is 0. Returns the exit status. */
 int cli_client_explain(const struct cli_client *c, const char *doing, int err);
+/* Prints that the daemon has ended while the command followed it. Returns CLI_FAILED. */
+int cli_client_ended(const struct cli_client *c);
 
 /* print.c */
 json_t *cli_parse(const char *text);			 /* NULL: not JSON */

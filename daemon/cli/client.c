@@ -146,3 +146,9 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err)
 		return cli_error("%s: %s: %s", c->device, doing, text);
 	}
 }
+
+int cli_client_ended(const struct cli_client *c)
+{
+	fflush(stdout); /* what came before */
+	return cli_error("%s: the daemon has ended", c->device);
+}

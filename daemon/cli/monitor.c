@@ -83,25 +83,26 @@ static void print_event(const struct cli *cli, json_t *event)
 
 /* ---- the loop -------------------------------------------------------------------- */
 
-/* Reads one event. Returns false if the daemon has ended, or sends something else than events. */
-static bool read_event(const struct monitor *m, const struct source *s)
+/* Reads one event. Prints an error if the daemon has ended, or sends something else than events. */
+static int read_event(const struct monitor *m, const struct source *s)
 {
 	static char text[EVENT_MAX];
 	ssize_t n = recv(s->fd, text, sizeof(text), MSG_DONTWAIT | MSG_TRUNC);
 	json_t *event;
 
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	event = n && n <= EVENT_MAX ? json_loadb(text, (size_t)n, 0, NULL) : NULL;
-	if (n && !json_is_object(event)) {
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return CLI_OK;
+	if (n <= 0)
+		return cli_client_ended(&s->client);
+	event = n <= EVENT_MAX ? json_loadb(text, (size_t)n, 0, NULL) : NULL;
+	if (!json_is_object(event)) {
 		json_decref(event);
-		cli_error("%s: the daemon sent %zd bytes that are no event", s->client.device, n);
-		return false;
+		return cli_error("%s: the daemon sent %zd bytes that are no event",
+				 s->client.device, n);
 	}
-	if (event)
-		print_event(m->cli, event);
+	print_event(m->cli, event);
 	json_decref(event);
-	return n > 0;
+	return CLI_OK;
 }
 
 static void end_source(struct source *s)
@@ -123,23 +124,24 @@ static bool wait_for_events(const struct monitor *m)
 	return !(m->poll[m->sources].revents & (POLLERR | POLLHUP | POLLNVAL));
 }
 
-/* Ends when all daemons have ended, or nobody reads the output. */
-static void monitor(const struct monitor *m)
+/* Ends when all daemons have ended, or nobody reads the output. Returns the exit status. */
+static int monitor(const struct monitor *m)
 {
 	size_t left = m->sources;
+	int status = CLI_OK;
 
 	while (left && !ferror(stdout) && wait_for_events(m)) {
 		for (size_t i = 0; i < m->sources; i++) {
 			struct source *s = &m->source[i];
 
-			if (!m->poll[i].revents || read_event(m, s))
+			if (!m->poll[i].revents || read_event(m, s) == CLI_OK)
 				continue;
-			fflush(stdout);
-			fprintf(stderr, "xroce: %s: the daemon has ended\n", s->client.device);
+			status = CLI_FAILED;
 			end_source(s);
 			left--;
 		}
 	}
+	return status;
 }
 
 /* ---- start ----------------------------------------------------------------------- */
@@ -206,7 +208,7 @@ int cli_monitor(struct cli *cli, int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	status = add_sources(&m, device);
 	if (status == CLI_OK)
-		monitor(&m);
+		status = monitor(&m);
 	for (size_t i = 0; i < m.sources; i++) {
 		end_source(&m.source[i]);
 		cli_client_close(&m.source[i].client);

@@ -158,7 +158,7 @@ teardown() {
 }
 
 @test "the daemon ends and logs it when its interface is deleted" {
-	local pid
+	local pid status
 
 	hosts_up
 	daemons_up
@@ -170,7 +170,9 @@ teardown() {
 	wait_for 10 not alive "$pid"
 	tail -n 3 "$RUN/a/log"
 	grep -q 'va' "$RUN/a/log"
-	wait $!
+	status=0
+	wait $! || status=$?
+	equal "status of xroce monitor" "$status" 1
 	cat "$RUN/events"
 	equal "events of the link" "$(grep -c 'link state' "$RUN/events")" 1
 	grep -q 'link state down' "$RUN/events"

@@ -282,7 +282,7 @@ queue_error() {
 }
 
 @test "xroce monitor ends when nobody reads its output, and when the daemon stops" {
-	local pid reader
+	local pid reader status
 
 	mkfifo "$BATS_TEST_TMPDIR/pipe"
 	"$XROCE" -r "$RUN/a" monitor xra >"$BATS_TEST_TMPDIR/pipe" 3>&- &
@@ -294,7 +294,9 @@ queue_error() {
 	wait_for 10 not alive "$pid"
 	monitor_on a -j
 	daemon_down a
-	wait "$MONITOR"
+	status=0
+	wait "$MONITOR" || status=$?
+	equal "status" "$status" 1
 	equal "message" "$(cat "$EVENTS.err")" "xroce: xra: the daemon has ended"
 	daemon_up a --client-max-qp "$QPS" --user-max-qp "$QPS"
 	# all devices, of which one ends
@@ -327,9 +329,9 @@ no_events() {
 	for text in '[1]' '{"event":' ' ' 'x'; do
 		no_events "$text" 3>&- &
 		wait_for 20 listening
-		run -0 "$XROCE" -r "$RUN/bad" monitor xrbad
+		run -1 "$XROCE" -r "$RUN/bad" monitor xrbad
 		echo "$output"
-		[[ $output == *"that are no event"* ]]
+		[[ $output == *"that are no event" ]]
 		rm "$RUN/bad/xrbad.sock"
 		wait
 	done

@@ -345,6 +345,20 @@ statistics() {
 	no_bad_packets 0
 }
 
+@test "a capture whose daemon ends writes what it has, says so, and ends with status 1" {
+	requires tshark
+	local file=$RUN/ended.pcapng status=0
+
+	capture_on a -w "$file"
+	both ibv_rc_pingpong -g @4 -c -n 100
+	daemon_down a
+	wait "$CAPTURE" || status=$?
+	equal "status" "$status" 1
+	equal "message" "$(tail -n 1 "$RUN/messages")" "xroce: xra: the daemon has ended"
+	(($(packets "$file" infiniband.bth) >= 200))
+	daemon_up a
+}
+
 @test "a capture is for root and the user of the daemon only, and errors name what is wrong" {
 	local program=("$XROCE" -r "$RUN/a" capture)
 
