@@ -18,6 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <xroce/guid.h>
+
 #include "cli.h"
 #include "provider/control/visible.h"
 
@@ -164,16 +166,14 @@ static const char *const dev_caps[64] = {
 static int show_dev(struct rdma *r, struct cli_client *c, const char *unused)
 {
 	struct xr_query_device_rep rep;
-	const uint8_t *g = (const uint8_t *)&c->hello.guid;
 	int err = query(c, XR_MSG_QUERY_DEVICE, &rep, sizeof(rep));
 	json_t *row, *caps;
-	char guid[20];
+	char guid[XR_GUID_TEXT];
 	int i;
 
 	if (err)
 		return err;
-	snprintf(guid, sizeof(guid), "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3],
-		 g[4], g[5], g[6], g[7]);
+	xr_guid_text(c->hello.guid, guid);
 	rep.fw_ver[sizeof(rep.fw_ver) - 1] = 0;
 	row = new_row(c, false);
 	json_object_set_new(row, "node_type", json_string("ca"));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* list, and the commands that print one reply of a daemon */
-#include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <xroce/guid.h>
 
 #include "cli.h"
 
@@ -14,14 +15,14 @@ static json_t *describe(const struct cli *cli, const char *name)
 {
 	struct cli_client c;
 	int err = cli_client_open(&c, cli, name);
-	char guid[20];
+	char guid[XR_GUID_TEXT];
 	json_t *row;
 
 	if (err) {
 		row = json_pack("{s:s,s:n,s:n,s:n,s:s}", "device", name, "interface", "guid",
 				"workers", "state", strerror(-err));
 	} else {
-		snprintf(guid, sizeof(guid), "%016llx", (unsigned long long)be64toh(c.hello.guid));
+		xr_guid_text(c.hello.guid, guid);
 		row = json_pack("{s:s,s:s,s:s,s:i,s:s}", "device", c.hello.device, "interface",
 				c.hello.netdev, "guid", guid, "workers", (int)c.hello.workers,
 				"state", "running");

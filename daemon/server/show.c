@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xroce/guid.h>
+
 #include "daemon/base/histogram.h"
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
@@ -55,16 +57,14 @@ static uint32_t open_files(bool count)
 static void put_identity(struct json *j, const struct xd_device *dev)
 {
 	const struct xd_link *link = xd_net_link(dev->net);
-	const uint8_t *g = (const uint8_t *)&link->guid;
 	const uint8_t *m = link->mac;
-	char s[40];
+	char s[40], guid[XR_GUID_TEXT];
 
 	json_text(j, "device", dev->opt->name);
 	json_text(j, "version", XR_VERSION);
 	json_number(j, "pid", (uint64_t)getpid());
-	snprintf(s, sizeof(s), "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4],
-		 g[5], g[6], g[7]);
-	json_text(j, "guid", s);
+	xr_guid_text(link->guid, guid);
+	json_text(j, "guid", guid);
 	json_text(j, "interface", link->ifname);
 	json_number(j, "ifindex", link->ifindex);
 	snprintf(s, sizeof(s), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <xroce/guid.h>
 #include <xroce/wire.h>
 
 #include "provider/preload/umad_number.h"
@@ -40,10 +41,10 @@ int xp_value_node_type(struct xp_source *s, const struct xp_place *at, char *tex
 
 int xp_value_guid(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
 {
-	const uint8_t *g = (const uint8_t *)&s->hello.guid;
+	char guid[XR_GUID_TEXT];
 
-	return snprintf(text, size, "%02x%02x:%02x%02x:%02x%02x:%02x%02x\n", g[0], g[1], g[2], g[3],
-			g[4], g[5], g[6], g[7]);
+	xr_guid_text(s->hello.guid, guid);
+	return snprintf(text, size, "%s\n", guid);
 }
 
 /* Host and device, as rdma-ndd of rdma-core sets it */

@@ -55,6 +55,9 @@ transfer() {
 	local guid
 
 	guid=$(ctl a status -j xra | jq -r .guid)
+	equal "xroce list" "$(ctl a list -j | jq -r '.[0].guid')" "$guid"
+	ctl a list | grep -q "^xra  *va  *$guid "
+	run_on a ibv_devinfo | grep -Eq "node_guid:\s+$guid"
 	equal node_guid "$(run_on a cat "$IB/xra/node_guid")" "$guid"
 	equal fw_ver "$(run_on a cat "$IB/xra/fw_ver")" "$(ctl a status -j xra | jq -r .version)"
 	equal state "$(run_on a cat "$PORT1/state")" "4: ACTIVE"
