@@ -46,8 +46,13 @@ static const struct cli_command commands[] = {
 	},
 	{
 		"top",
-		"[DEV]",
+		"[OPTION]... [DEV]",
 		"rates of queue pairs, programs and devices, live",
+		"  -d, --delay SECONDS    time between samples, from 0.1; default: 2\n"
+		"  -n, --count N          end after N samples\n"
+		"  -v, --view VIEW        qp (default), program or device\n"
+		"  -s, --sort COLUMN      column to sort by: 1 to 6\n"
+		"  -b, --batch            write lines for a file or a pipe; needs no terminal\n"
 		"Keys: q quits, v changes between queue pairs, programs and devices, < and > or a\n"
 		"number from 1 to 6 choose the column to sort by, r reverses the order.\n",
 		cli_top,

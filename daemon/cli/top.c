@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * top: rates of queue pairs, programs and devices, from two replies of the daemons and the time
- * between them. The screen is drawn with the sequences of ECMA-48 that every terminal has.
+ * between them. The screen is drawn with the sequences of ECMA-48 that every terminal has. In batch
+ * mode the same lines go to a file or a pipe.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,8 +18,11 @@
 
 #include "cli.h"
 
-#define INTERVAL_MS 2000
+#define DEFAULT_INTERVAL 2 /* seconds */
+#define SHORTEST_INTERVAL 0.1
+#define LONGEST_INTERVAL 86400
 #define DEFAULT_COLUMNS 80
+#define BATCH_COLUMNS 120 /* room for all names */
 #define DEVICE_COLUMNS 9
 #define NAME_COLUMNS 4 /* for names of programs, if the terminal has DEFAULT_COLUMNS */
 #define PID_COLUMNS 8
@@ -60,14 +65,16 @@ struct top {
 	const char *device; /* NULL: all */
 	enum view view;
 	enum column sort;
-	bool reverse;
+	bool reverse, batch;
+	double interval; /* seconds */
+	uint64_t count;	 /* samples to show after the first one; 0: no limit */
 	struct sample before, now;
 	char message[160];
 	struct termios saved;
 	bool terminal;
 };
 
-static volatile sig_atomic_t ended;
+static volatile sig_atomic_t ended, stopped, resized;
 
 static double seconds(void)
 {
@@ -304,9 +311,12 @@ static int by_rate(const void *a, const void *b)
 
 /* ---- the screen ------------------------------------------------------------------ */
 
-static void put_line(int width, const char *style, const char *text)
+static void put_line(const struct top *t, int width, const char *style, const char *text)
 {
-	printf("%s%.*s%s\033[K\r\n", style, width, text, *style ? "\033[0m" : "");
+	if (t->batch)
+		printf("%.*s\n", width, text);
+	else
+		printf("%s%.*s%s\033[K\r\n", style, width, text, *style ? "\033[0m" : "");
 }
 
 /* On a narrow terminal the only device is in the heading, and programs get its columns. */
@@ -359,27 +369,41 @@ static size_t put_names(const struct top *t, int width, const struct row *r, cha
 							 : "PROGRAM");
 }
 
+static void put_time(char *text, size_t room)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	cli_clock((uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec, text, room);
+	strncat(text, "  ", room - strlen(text) - 1);
+}
+
 static void put_headings(const struct top *t, int width)
 {
 	const char *only = !has_device_column(t, width) && t->now.rows ? t->now.row[0].device : "";
 	double passed = t->now.at - t->before.at;
 	double cpu = t->before.at > 0 && passed > 0 ? (t->now.cpu - t->before.cpu) / passed : 0;
-	char line[400];
+	char line[400], time[64] = "";
 	size_t n;
 
-	snprintf(line, sizeof(line), "xroce top  %s%s%zu QP%s  workers %.0f%% CPU  sorted by %s%s",
-		 only, *only ? "  " : "", t->now.rows, t->now.rows == 1 ? "" : "s", 100 * cpu,
+	if (t->batch)
+		put_time(time, sizeof(time));
+	snprintf(line, sizeof(line),
+		 "xroce top  %s%s%s%zu QP%s  workers %.0f%% CPU  sorted by %s%s", time, only,
+		 *only ? "  " : "", t->now.rows, t->now.rows == 1 ? "" : "s", 100 * cpu,
 		 columns[t->sort].title, t->reverse ? " (reversed)" : "");
-	put_line(width, "", line);
-	put_line(width, "",
-		 *t->message ? t->message
-			     : "q quit  v view  < > sort column  r reverse  1-6 column");
-	put_line(width, "", "");
+	put_line(t, width, "", line);
+	if (!t->batch) {
+		put_line(t, width, "",
+			 *t->message ? t->message
+				     : "q quit  v view  < > sort column  r reverse  1-6 column");
+		put_line(t, width, "", "");
+	}
 	n = put_names(t, width, NULL, line, sizeof(line));
 	for (int c = 0; c < COLUMNS && n < sizeof(line); c++)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, " %*s", columns[c].width,
 				      columns[c].title);
-	put_line(width, "\033[7m", line);
+	put_line(t, width, "\033[7m", line);
 }
 
 static void put_row(const struct top *t, int width, const struct row *r)
@@ -397,13 +421,19 @@ static void put_row(const struct top *t, int width, const struct row *r)
 			cli_amount(r->rate[c], amount, sizeof(amount));
 		n += (size_t)snprintf(line + n, sizeof(line) - n, " %*s", columns[c].width, amount);
 	}
-	put_line(width, "", line);
+	put_line(t, width, "", line);
 }
 
-static void screen_size(int *width, int *lines)
+/* A file has room for all rows. */
+static void screen_size(const struct top *t, int *width, int *lines)
 {
 	struct winsize ws;
 
+	if (t->batch) {
+		*width = BATCH_COLUMNS;
+		*lines = INT_MAX;
+		return;
+	}
 	*width = DEFAULT_COLUMNS;
 	*lines = DEFAULT_LINES;
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) || !ws.ws_col || !ws.ws_row)
@@ -422,22 +452,27 @@ static bool draw(struct top *t)
 		return false;
 	sorted_by = t;
 	qsort(rows, n, sizeof(*rows), by_rate);
-	screen_size(&width, &lines);
-	fputs("\033[H", stdout);
+	screen_size(t, &width, &lines);
+	fputs(t->batch ? "" : "\033[H", stdout);
 	put_headings(t, width);
 	for (i = 0; i < n && (int)i < lines - HEADING_LINES - 1; i++)
 		put_row(t, width, &rows[i]);
-	fputs("\033[J", stdout);
+	fputs(t->batch ? "\n" : "\033[J", stdout);
 	fflush(stdout);
 	free(rows);
-	return true;
+	return !ferror(stdout);
 }
 
 /* ---- keys and the terminal ------------------------------------------------------- */
 
 static void on_signal(int number)
 {
-	ended = 1;
+	if (number == SIGWINCH)
+		resized = 1;
+	else if (number == SIGTSTP)
+		stopped = 1;
+	else
+		ended = 1;
 }
 
 /* Returns false if the program is to end. */
@@ -479,16 +514,21 @@ static int check_device(const struct cli *cli, const char *device)
 	return cli_client_explain(&c, "top", err);
 }
 
+static void catch_signals(void)
+{
+	static const int numbers[] = { SIGTERM, SIGINT, SIGHUP, SIGTSTP, SIGWINCH };
+	struct sigaction action = { .sa_handler = on_signal };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		sigaction(numbers[i], &action, NULL);
+}
+
 static int begin_screen(struct top *t)
 {
-	struct sigaction action = { .sa_handler = on_signal };
 	struct termios raw;
 
 	if (!isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &t->saved))
-		return cli_error("top needs a terminal; 'xroce qp -dj' is for scripts");
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
+		return cli_error("top needs a terminal, or -b; 'xroce qp -dj' is for scripts");
 	raw = t->saved;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	if (tcsetattr(STDIN_FILENO, TCSANOW, &raw))
@@ -507,10 +547,20 @@ static void end_screen(struct top *t)
 	tcsetattr(STDIN_FILENO, TCSANOW, &t->saved);
 }
 
+/* Gives the terminal back until the shell continues the program. */
+static bool suspend(struct top *t)
+{
+	stopped = 0;
+	end_screen(t);
+	raise(SIGSTOP);
+	resized = 1;
+	return begin_screen(t) == CLI_OK;
+}
+
 /* Handles keys until the next sample is due. Returns false if the program is to end. */
 static bool wait_for_keys(struct top *t)
 {
-	double until = t->now.at + INTERVAL_MS / 1000.0, left;
+	double until = t->now.at + t->interval, left;
 	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
 	char key;
 	int n;
@@ -521,30 +571,146 @@ static bool wait_for_keys(struct top *t)
 			return false;
 		if (n > 0 && (read(STDIN_FILENO, &key, 1) != 1 || !on_key(t, key)))
 			return false;
-		if (n > 0 && !draw(t))
+		if (stopped && !suspend(t))
 			return false;
+		if ((n > 0 || resized) && !draw(t))
+			return false;
+		resized = 0;
 	}
 	return !ended;
 }
 
+static int show_live(struct top *t)
+{
+	uint64_t shown = 0;
+	int status;
+
+	catch_signals();
+	status = begin_screen(t);
+	if (status != CLI_OK)
+		return status;
+	while (take_sample(t) && draw(t) && (!t->count || shown++ < t->count) && wait_for_keys(t))
+		;
+	end_screen(t);
+	return CLI_OK;
+}
+
+/* The first sample has no rates. Fails if the last one has no values of a device. */
+static int show_batch(struct top *t)
+{
+	int status = CLI_OK;
+	uint64_t shown;
+
+	for (shown = 0; take_sample(t); shown++) {
+		status = *t->message ? cli_error("%s", t->message) : CLI_OK;
+		if (shown && !draw(t))
+			return CLI_FAILED;
+		if (t->count && shown == t->count)
+			return status;
+		poll(NULL, 0, (int)(t->interval * 1000));
+	}
+	return CLI_FAILED;
+}
+
+/* ---- options --------------------------------------------------------------------- */
+
+static int set_view(const struct cli *cli, struct top *t, const char *name)
+{
+	static const char *const names[VIEWS] = { "qp", "program", "device" };
+
+	for (t->view = 0; t->view < VIEWS; t->view++)
+		if (!strcmp(name, names[t->view]))
+			return CLI_OK;
+	return cli_usage(cli, "'%s' is not one of qp, program, device", name);
+}
+
+static int set_option(struct cli *cli, struct top *t, int option, const char *value)
+{
+	char *end = NULL;
+
+	switch (option) {
+	case 'b':
+		t->batch = true;
+		return CLI_OK;
+	case 'd':
+		t->interval = strtod(value, &end);
+		if (end == value || *end || !(t->interval >= SHORTEST_INTERVAL) ||
+		    t->interval > LONGEST_INTERVAL)
+			return cli_usage(cli, "'%s' is not a number of seconds from %g to %d",
+					 value, SHORTEST_INTERVAL, LONGEST_INTERVAL);
+		return CLI_OK;
+	case 'n':
+		errno = 0;
+		t->count = strtoull(value, &end, 10);
+		if (*value < '0' || *value > '9' || *end || errno || !t->count)
+			return cli_usage(cli, "'%s' is not a number of times", value);
+		return CLI_OK;
+	case 's':
+		if (value[0] < '1' || value[0] >= '1' + COLUMNS || value[1])
+			return cli_usage(cli, "'%s' is not a column: 1 to %d", value, COLUMNS);
+		t->sort = (enum column)(value[0] - '1');
+		return CLI_OK;
+	case 'v':
+		return set_view(cli, t, value);
+	case 'r':
+		cli->runtime_dir = value;
+		return CLI_OK;
+	default:
+		return cli_usage(cli, "top has no JSON; 'qp -dj' has");
+	}
+}
+
+/* Returns the index of the first argument, or -(exit status + 1). */
+static int parse(struct cli *cli, struct top *t, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "batch", no_argument, NULL, 'b' },
+		{ "delay", required_argument, NULL, 'd' },
+		{ "count", required_argument, NULL, 'n' },
+		{ "sort", required_argument, NULL, 's' },
+		{ "view", required_argument, NULL, 'v' },
+		{ "runtime-dir", required_argument, NULL, 'r' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "pretty", no_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int option, status = CLI_OK;
+
+	optind = 0;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, ":bd:n:s:v:r:jph", options, NULL)) != -1) {
+		if (option == 'h') {
+			cli_command_help(cli->command);
+			return -(CLI_OK + 1);
+		}
+		if (option == ':')
+			status = cli_usage(cli, "option '%s' needs a value", argv[optind - 1]);
+		else if (option == '?')
+			status = cli_usage(cli, "unknown option '%s'", argv[optind - 1]);
+		else
+			status = set_option(cli, t, option, optarg);
+		if (status != CLI_OK)
+			return -(status + 1);
+	}
+	return optind;
+}
+
 int cli_top(struct cli *cli, int argc, char **argv)
 {
-	int first = cli_options(cli, argc, argv), status;
-	struct top t = { .cli = cli };
+	struct top t = { .cli = cli, .interval = DEFAULT_INTERVAL };
+	int first = parse(cli, &t, argc, argv), status;
 
 	if (first < 0)
 		return -first - 1;
 	if (argc - first > 1)
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
 	if (cli->json)
-		return cli_usage(cli, "top has no JSON; 'qp -dj' has");
+		return set_option(cli, &t, 'j', NULL);
 	t.device = first < argc ? argv[first] : NULL;
 	status = t.device ? check_device(cli, t.device) : CLI_OK;
 	if (status == CLI_OK)
-		status = begin_screen(&t);
-	while (status == CLI_OK && take_sample(&t) && draw(&t) && wait_for_keys(&t))
-		;
-	end_screen(&t);
+		status = t.batch ? show_batch(&t) : show_live(&t);
 	free_sample(&t.before);
 	free_sample(&t.now);
 	return status;

@@ -392,6 +392,49 @@ on_screen() {
 	tmux -S "$RUN/tmux" kill-server
 }
 
+@test "xroce top redraws a terminal that changes its size, and gives it back while it is stopped" {
+	command -v tmux >/dev/null || skip "needs tmux"
+	tmux -S "$RUN/tmux" -f /dev/null new-session -d -x 80 -y 24 "bash --norc" 3>&-
+	tmux -S "$RUN/tmux" send-keys "'$XROCE' -r '$RUN/b' top -d 1000 -v device -s 6 xrb" Enter
+	wait_for 20 on_screen '^DEVICE +QPS +CPU {,10}TXB/s'
+	on_screen 'sorted by RTT'
+	tmux -S "$RUN/tmux" resize-window -x 200 -y 50
+	# a wide terminal has room for names
+	wait_for 20 on_screen '^DEVICE +QPS +CPU {20,}TXB/s'
+	tmux -S "$RUN/tmux" send-keys C-z
+	wait_for 20 on_screen 'Stopped'
+	not on_screen '^DEVICE'
+	tmux -S "$RUN/tmux" send-keys fg Enter
+	wait_for 20 on_screen '^DEVICE +QPS'
+	tmux -S "$RUN/tmux" send-keys q
+	wait_for 20 on_screen 'Stopped'
+	tmux -S "$RUN/tmux" kill-server
+}
+
+@test "xroce top -b writes samples as lines, until it has as many as -n says" {
+	local text=$BATS_TEST_TMPDIR/top pid
+
+	pid=$(ctl b qp -j xrb | jq '.[0].pid')
+	ctl b top -b -d 0.3 -n 3 xrb >"$text"
+	cat "$text"
+	equal "samples" "$(grep -Ec '^xroce top  [0-9-]+T[0-9:.]+  2 QPs ' "$text")" 3
+	equal "rows" "$(grep -Ec "^xrb +[0-9]+ +RTS +$pid ib_write_bw +[0-9.]+[kMG]" "$text")" 6
+	not grep -q '[[:cntrl:]]' "$text"
+	ctl b top -b -d 0.2 -n 1 -v program | grep -Eq "^xrb +2 +$pid ib_write_bw "
+	run -2 ctl b top -d 0 xrb
+	[[ $output == *"'0' is not a number of seconds from 0.1 to 86400"* ]]
+	run -2 ctl b top -n 0 xrb
+	[[ $output == *"'0' is not a number of times"* ]]
+	run -2 ctl b top -v queue xrb
+	[[ $output == *"'queue' is not one of qp, program, device"* ]]
+	run -2 ctl b top -s 7 xrb
+	[[ $output == *"'7' is not a column: 1 to 6"* ]]
+	run -2 ctl b top -j
+	[[ $output == *"no JSON"* ]]
+	run -1 "$XROCE" -r "$BATS_TEST_TMPDIR" top -b -d 0.1 -n 1
+	[[ $output == *"no device: there is no socket"* ]]
+}
+
 @test "xroce srq counts the QPs of an SRQ; kinds without objects are empty lists" {
 	local kind program
 

@@ -150,6 +150,11 @@ completed() {
 	[[ -z $(completed xroce run printenv HO) ]]
 	[[ $(completed xroce -r "$dir" fault xr_eth0 dr) == drop ]]
 	[[ $(completed xroce fault -j -r "$dir" xr_) == xr_eth0 ]]
+	[[ $(completed xroce top -b -d 5 -r "$dir" xr_) == xr_eth0 ]]
+	[[ $(completed xroce top -v p) == program ]]
+	[[ -z $(completed xroce top -d "") ]]
+	[[ $(completed xroce top -n 3 --del) == --delay ]]
+	[[ $(completed xroce capture -r "$dir" -b 5 xr_) == xr_eth0 ]]
 }
 
 @test "uninstall: no file is left" {
