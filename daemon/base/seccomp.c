@@ -101,9 +101,10 @@ static const struct rule allowed[] = {
 	FOR(ALL, getsockopt), FOR(ALL, setsockopt),
 	FOR(ALL, sendto), FOR(ALL, recvfrom), FOR(ALL, sendmsg), FOR(ALL, recvmsg),
 	FOR(ALL, sendmmsg), FOR(ALL, recvmmsg),
-	/* maps of the XDP program */
+	/* maps of the XDP program, and whether it is attached */
 	IF(MAIN, bpf, 0, ~0u, BPF_MAP_LOOKUP_ELEM), IF(MAIN, bpf, 0, ~0u, BPF_MAP_UPDATE_ELEM),
 	IF(MAIN, bpf, 0, ~0u, BPF_MAP_DELETE_ELEM), IF(MAIN, bpf, 0, ~0u, BPF_MAP_GET_NEXT_KEY),
+	IF(MAIN, bpf, 0, ~0u, BPF_OBJ_GET_INFO_BY_FD),
 	/* threads and processes */
 	IF(ALL, clone, 0, CLONE_THREAD, CLONE_THREAD), FOR(SPAWN, clone),
 	FOR(ALL, set_robust_list), FOR(ALL, rseq), FOR(ALL, set_tid_address), FOR(ALL, membarrier),

@@ -24,9 +24,13 @@
 struct xd_dispatcher {
 	struct xd_process process;
 	struct xdp_program *program; /* NULL: not attached */
+	bool removed;		     /* by somebody else */
 };
 
-/* The program to remove; a message from the daemon to the process */
+/*
+ * The program to remove: a message from the daemon to the process, which replies with one byte when
+ * somebody else has removed it.
+ */
 struct target {
 	uint32_t ifindex, id, mode;
 };
@@ -95,7 +99,7 @@ static void discard_messages(int fd)
 		;
 }
 
-/* Waits for the end of the daemon. Logs it if somebody else removes the program before. */
+/* Waits for the end of the daemon. Reports it if somebody else removes the program before. */
 static void watch(int sock, const struct target *t)
 {
 	struct pollfd fds[] = { { sock, POLLIN, 0 }, { open_link_socket(), POLLIN, 0 } };
@@ -117,6 +121,7 @@ static void watch(int sock, const struct target *t)
 			xd_log(XD_ERR,
 			       "another program has removed the XDP program from the interface: "
 			       "no RDMA packets arrive until xroced is restarted");
+			send(sock, "", 1, MSG_NOSIGNAL);
 		}
 	}
 }
@@ -224,6 +229,15 @@ int xd_dispatcher_attach(struct xd_dispatcher *d, const struct xd_dispatched *wh
 	}
 	t.id = xdp_program__id(d->program);
 	return send(d->process.sock, &t, sizeof(t), MSG_NOSIGNAL) == sizeof(t) ? 0 : -errno;
+}
+
+bool xd_dispatcher_is_attached(struct xd_dispatcher *d)
+{
+	char removed;
+
+	if (recv(d->process.sock, &removed, 1, MSG_DONTWAIT) == 1)
+		d->removed = true;
+	return !d->removed;
 }
 
 void xd_dispatcher_stop(struct xd_dispatcher *d)

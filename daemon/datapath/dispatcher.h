@@ -38,6 +38,9 @@ struct xd_dispatched {
 int xd_dispatcher_attach(struct xd_dispatcher *d, const struct xd_dispatched *what,
 			 unsigned int ifindex, bool generic);
 
+/* Returns false if the process has found that somebody else has removed the program. */
+bool xd_dispatcher_is_attached(struct xd_dispatcher *d);
+
 /* Makes the process remove the program, and waits for its end for a short time. NULL allowed. */
 void xd_dispatcher_stop(struct xd_dispatcher *d);
 

@@ -405,6 +405,20 @@ int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 	return 0;
 }
 
+/* The kernel keeps a link that somebody detached by force, without an interface. */
+static bool has_interface(int link)
+{
+	struct bpf_link_info info = { 0 };
+	uint32_t size = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(link, &info, &size) || info.xdp.ifindex;
+}
+
+bool xd_xdp_is_attached(const struct xd_xdp *x)
+{
+	return x->dispatcher ? xd_dispatcher_is_attached(x->dispatcher) : has_interface(x->link);
+}
+
 void xd_xdp_no_zerocopy(struct xd_xdp *x, int err)
 {
 	x->zerocopy = false;

@@ -41,6 +41,8 @@ static void put_device(struct openmetrics *m, const struct xd_device *dev)
 	om_label(m, "version", XR_VERSION);
 	om_label(m, "xdp_mode", xd_xdp_mode_name(dev->xdp));
 	om_value(m, 1);
+	om_single(m, "xdp_attached", OM_GAUGE, xd_xdp_is_attached(dev->xdp),
+		  "1: the XDP program is on the interface; 0: somebody has removed it");
 	om_single(m, "port_up", OM_GAUGE, link->up, "1: the link is up");
 	om_single(m, "port_speed_bytes", OM_GAUGE, link->speed_mbps * 125000ull,
 		  "Speed of the link, bytes in a second; 0: unknown");

@@ -77,6 +77,7 @@ static void put_identity(struct json *j, const struct xd_device *dev)
 static void put_xdp(struct json *j, const struct xd_device *dev)
 {
 	json_begin(j, "xdp", '{');
+	json_boolean(j, "attached", xd_xdp_is_attached(dev->xdp));
 	json_text(j, "mode", xd_xdp_mode_name(dev->xdp));
 	json_text(j, "why", xd_xdp_mode_why(dev->xdp));
 	json_boolean(j, "multi_buffer", xd_xdp_multi_buffer(dev->xdp));

@@ -233,6 +233,30 @@ carried() {
 	wait_for 10 alone ""
 }
 
+# shows_attached BOOLEAN NUMBER: xroce status and metrics show whether the program is attached
+shows_attached() {
+	equal "status" "$(status_of a .xdp.attached)" "$1"
+	equal "metric" "$(ctl a metrics xra | grep '^xroce_xdp_attached')" "xroce_xdp_attached{device=\"xra\"} $2"
+}
+
+@test "xroce status and metrics show that root has detached the XDP program" {
+	local link
+
+	daemon_down a
+	daemon_up a
+	shows_attached true 1
+	link=$(bpftool -j link show | jq --argjson id "$(on a ip -j -d link show va | jq '.[0].xdp.prog.id')" \
+		'.[] | select(.prog_id == $id) | .id')
+	bpftool link detach id "$link"
+	shows_attached false 0
+	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
+	daemon_down a
+	daemon_up a
+	shows_attached true 1
+	both ibv_rc_pingpong -g @4 -c -n 50
+	daemon_down a
+}
+
 # bats test_tags=stock
 @test "--dispatcher: the log says that another program has removed that of the daemon, and a restart attaches it again" {
 	local removed="another program has removed the XDP program"
@@ -244,8 +268,11 @@ carried() {
 	both ibv_rc_pingpong -g @4 -c -n 50
 	sleep $((2 * SLOW))
 	not grep -q "$removed" "$RUN/a/log"
+	shows_attached true 1
 	tools a xdp-loader unload --all va
 	wait_for 10 grep -q "$removed" "$RUN/a/log"
+	shows_attached false 0
+	ctl a status xra | grep -Eq '^  attached +no$'
 	daemon_down a
 	daemon_up a --dispatcher 50
 	both ibv_rc_pingpong -g @4 -c -n 50

@@ -257,6 +257,11 @@ int xd_xdp_key_del(struct xd_xdp *x, uint32_t index)
 	return map_del(in_keys, &fake.map_keys, index);
 }
 
+bool xd_xdp_is_attached(const struct xd_xdp *x)
+{
+	return true;
+}
+
 const char *xd_xdp_mode_name(const struct xd_xdp *x)
 {
 	return "none";
