@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "http.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 struct span {
@@ -50,7 +49,12 @@ static int status_of_line(struct span line, const char *page)
 		target.length = (size_t)(query - target.at);
 	if (!is(target, page))
 		return 404;
-	return is(method, "GET") ? 200 : 405;
+	return is(method, "GET") || is(method, "HEAD") ? 200 : 405;
+}
+
+bool xd_http_is_head(const char *head, size_t length)
+{
+	return starts_with((struct span){ head, length }, "HEAD ");
 }
 
 int xd_http_status(const char *head, size_t length, const char *page)

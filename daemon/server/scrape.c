@@ -28,7 +28,7 @@
 /* A response, shared by the connections that send it */
 struct text {
 	char *data;
-	size_t length;
+	size_t length, content; /* content: where it begins */
 	uint32_t users;
 };
 
@@ -40,7 +40,7 @@ struct peer {
 	size_t length; /* of head */
 	char head[XD_HTTP_HEAD_MAX];
 	struct text *text; /* NULL: the request is not complete */
-	size_t sent;
+	size_t sent, end;  /* end: of the part that the peer gets */
 };
 
 struct xd_scrape {
@@ -67,12 +67,12 @@ static void put_text(struct text *t)
 	free(t);
 }
 
-static struct text *take_text(char *data, size_t length)
+static struct text *take_text(char *data, size_t length, size_t content)
 {
 	struct text *t = data ? malloc(sizeof(*t)) : NULL;
 
 	if (t)
-		*t = (struct text){ data, length, 1 };
+		*t = (struct text){ data, length, content, 1 };
 	else
 		free(data);
 	return t;
@@ -80,7 +80,7 @@ static struct text *take_text(char *data, size_t length)
 
 static struct text *response(int status, const char *body, size_t length)
 {
-	size_t total = 0;
+	size_t total = 0, content;
 	char *data = NULL;
 	FILE *f = open_memstream(&data, &total);
 
@@ -89,13 +89,14 @@ static struct text *response(int status, const char *body, size_t length)
 	fprintf(f, "HTTP/1.1 %s\r\nContent-Type: %s\r\n", xd_http_reason(status),
 		status == 200 ? TYPE : "text/plain");
 	fprintf(f, "%sContent-Length: %zu\r\nConnection: close\r\n\r\n",
-		status == 405 ? "Allow: GET\r\n" : "", length);
+		status == 405 ? "Allow: GET, HEAD\r\n" : "", length);
+	content = (size_t)ftell(f);
 	fwrite(body, 1, length, f);
 	if (fclose(f)) {
 		free(data);
 		return NULL;
 	}
-	return take_text(data, total);
+	return take_text(data, total, content);
 }
 
 static struct text *error_page(int status)
@@ -178,13 +179,13 @@ static void on_timeout(void *arg)
 /* Returns false if the connection is to be closed. */
 static bool send_some(struct peer *p)
 {
-	ssize_t n = send(p->fd, p->text->data + p->sent, p->text->length - p->sent,
+	ssize_t n = send(p->fd, p->text->data + p->sent, p->end - p->sent,
 			 MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
 	p->sent += (size_t)n;
-	return p->sent < p->text->length;
+	return p->sent < p->end;
 }
 
 /*
@@ -205,6 +206,7 @@ static bool answer(struct peer *p, int status)
 	p->text = status == 200 ? get_page(p->scrape) : error_page(status);
 	if (!p->text)
 		return false;
+	p->end = xd_http_is_head(p->head, p->length) ? p->text->content : p->text->length;
 	discard(p->fd);
 	xd_watch_set(p->watch, EPOLLOUT);
 	return send_some(p);

@@ -32,6 +32,8 @@ static void test_requests(void)
 		{ 200, "GET /metrics HTTP/1.0\r\n\r\n" },
 		{ 200, "GET /metrics HTTP/1.1\nHost: a\n\n" },
 		{ 200, "GET /metrics?x=1 HTTP/1.1\r\n\r\nrest" },
+		{ 200, "HEAD /metrics HTTP/1.1\r\n\r\n" },
+		{ 404, "HEAD / HTTP/1.1\r\n\r\n" },
 		{ 0, "" },
 		{ 0, "GET" },
 		{ 0, "GET /metrics HTTP/1.1\r\n" },
@@ -187,8 +189,19 @@ static void test_page(void)
 	TAP_OK(text && !strncmp(text, "HTTP/1.1 404 ", 13), "there is no other page");
 	free(text);
 	text = get("DELETE /metrics HTTP/1.1\r\n\r\n");
-	TAP_OK(text && strstr(text, "405 ") && strstr(text, "\r\nAllow: GET\r\n"),
+	TAP_OK(text && strstr(text, "405 ") && strstr(text, "\r\nAllow: GET, HEAD\r\n"),
 	       "there is no other method");
+	free(text);
+	text = get("HEAD /metrics HTTP/1.1\r\n\r\n");
+	TAP_OK(text && !strncmp(text, "HTTP/1.1 200 OK\r\n", 17) &&
+		       strtoul(strstr(text, "Content-Length: ") + 16, NULL, 10) > 1000 &&
+		       strstr(text, "\r\n\r\n") == text + strlen(text) - 4,
+	       "HEAD /metrics returns the head of that page without its content");
+	free(text);
+	text = get("HEAD /none HTTP/1.1\r\n\r\n");
+	TAP_OK(text && !strncmp(text, "HTTP/1.1 404 ", 13) &&
+		       strstr(text, "\r\n\r\n") == text + strlen(text) - 4,
+	       "nor has an error any");
 	free(text);
 	close_client(&c);
 	stop();
