@@ -55,16 +55,19 @@ static void clean(char *text)
 
 static int write_program(char *fields, size_t room)
 {
-	char comm[32], qpn[32] = "";
+	char comm[32] = "", qpn[32] = "";
+	bool named;
 
 	if (!log_about)
 		return 0;
+	named = log_about->comm;
 	if (log_about->qpn)
 		snprintf(qpn, sizeof(qpn), "XROCE_QPN=%u\n", log_about->qpn);
-	snprintf(comm, sizeof(comm), "%s", log_about->comm);
+	if (named)
+		snprintf(comm, sizeof(comm), "%s", log_about->comm);
 	clean(comm);
-	return snprintf(fields, room, "XROCE_PID=%d\nXROCE_UID=%u\nXROCE_COMM=%s\n%s",
-			log_about->pid, log_about->uid, comm, qpn);
+	return snprintf(fields, room, "XROCE_PID=%d\nXROCE_UID=%u\n%s%s%s%s", log_about->pid,
+			log_about->uid, named ? "XROCE_COMM=" : "", comm, named ? "\n" : "", qpn);
 }
 
 /*

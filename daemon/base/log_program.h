@@ -9,8 +9,8 @@
 struct xd_log_program {
 	pid_t pid;
 	uid_t uid;
-	const char *comm;
-	uint32_t qpn; /* its QP that the message is about; 0: none */
+	const char *comm; /* NULL: unknown */
+	uint32_t qpn;	  /* its QP that the message is about; 0: none */
 };
 
 /*

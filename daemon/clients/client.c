@@ -47,6 +47,17 @@ static void refuse(struct xd_client *c, int fd, int err)
 	xd_connection_refuse(fd, err, why);
 }
 
+static void log_client(const struct xd_client *c, const char *what)
+{
+	const struct xd_log_program program = { c->identity.pid, c->identity.uid, c->identity.comm,
+						0 };
+
+	xd_log_about(&program);
+	xd_log(XD_DEBUG, "client %u (%s, pid %d, uid %u) %s", c->id, c->identity.comm,
+	       c->identity.pid, c->identity.uid, what);
+	xd_log_about(NULL);
+}
+
 static int open_parts(struct xd_client *c, int fd)
 {
 	int err;
@@ -99,6 +110,7 @@ struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket)
 		return NULL;
 	}
 	link_client(cs, c);
+	log_client(c, "connects");
 	return c;
 }
 
@@ -178,7 +190,7 @@ void xd_client_end(struct xd_client *c)
 {
 	if (c->ending)
 		return;
-	xd_log(XD_DEBUG, "client %u (%s, pid %d) ends", c->id, c->identity.comm, c->identity.pid);
+	log_client(c, "ends");
 	c->ending = true;
 	publish_end(c);
 	xd_connection_shutdown(c);

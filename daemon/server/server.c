@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/log_program.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/helper/helper.h"
@@ -51,19 +52,20 @@ static bool may_connect(const struct xd_server *s, int fd, struct ucred *cred)
 static void add_client(struct xd_server *s, int fd, int ticket)
 {
 	struct xd_clients *clients = &s->objects.clients;
+	struct xd_log_program program = { 0 };
 	struct ucred cred = { 0 };
-	struct xd_client *c;
 
-	if (!may_connect(s, fd, &cred)) {
-		xd_log(XD_NOTICE, "uid %u (pid %d) may not connect", cred.uid, cred.pid);
-		xd_connection_refuse(fd, -EACCES, "");
-		close(ticket);
+	if (may_connect(s, fd, &cred)) {
+		xd_client_new(clients, fd, ticket);
 		return;
 	}
-	c = xd_client_new(clients, fd, ticket);
-	if (c)
-		xd_log(XD_DEBUG, "client %u: %s, pid %d, uid %u", c->id, c->identity.comm,
-		       c->identity.pid, c->identity.uid);
+	program.pid = cred.pid;
+	program.uid = cred.uid;
+	xd_log_about(&program);
+	xd_log(XD_NOTICE, "uid %u (pid %d) may not connect", cred.uid, cred.pid);
+	xd_log_about(NULL);
+	xd_connection_refuse(fd, -EACCES, "");
+	close(ticket);
 }
 
 /* Descriptors in reserve, with which a connection can be refused when no other is free */

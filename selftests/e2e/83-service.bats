@@ -104,7 +104,7 @@ end_journal() {
 }
 
 @test "messages to the journal have fields" {
-	local socket=/run/systemd/journal/socket journal server
+	local socket=/run/systemd/journal/socket journal server stranger
 
 	[[ ! -e $socket ]] || skip "a journal runs on this machine"
 	mkdir -p "${socket%/*}"
@@ -138,6 +138,10 @@ PYTHON
 	wait_for 10 listens b 18712
 	run run_on b timeout 20 ibv_rc_pingpong -g "$(gid_index b "$B4")" -p 18712 "$B4"
 	kill "$server" || true
+	chmod 666 "$RUN/b/xrb.sock"
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/b" status xrb 3>&- &
+	stranger=$!
+	wait "$stranger" || true
 	daemon_down b
 	has() { jq -e -s "any(.[]; $1)" "$RUN/journal" >/dev/null; }
 	tail -n 5 "$RUN/journal"
@@ -145,7 +149,12 @@ PYTHON
 		(.MESSAGE | startswith("xrb: device xrb serves vb"))'
 	has '.PRIORITY == "7" and .XROCE_COMM == "rdma_refusals" and .XROCE_UID == "0" and (.XROCE_PID | tonumber) > 1 and
 		(.MESSAGE | test("MODIFY_QP: Invalid argument"))'
-	has '.XROCE_COMM == "ibv_rc_pingpong" and (.XROCE_QPN | tonumber) > 1 and (.MESSAGE | test("an injected fault$"))'
+	has '.XROCE_COMM == "ibv_rc_pingpong" and .XROCE_QPN and (.XROCE_QPN | tonumber) > 1 and
+		(.MESSAGE | test("an injected fault$"))'
+	has '.XROCE_COMM == "rdma_refusals" and (.MESSAGE | test("^xrb: client [0-9]+ .* connects$"))'
+	has '.XROCE_COMM == "rdma_refusals" and (.MESSAGE | test("^xrb: client [0-9]+ .* ends$"))'
+	has '.XROCE_PID == "'"$stranger"'" and .XROCE_UID == "65534" and (has("XROCE_COMM") | not) and
+		(.MESSAGE | test("^xrb: uid 65534 .* may not connect$"))'
 	# not about the program that the last message was about
 	jq -e -s 'all(.[] | select(.MESSAGE | test("stopping")); has("XROCE_PID") | not)' "$RUN/journal"
 	# what the journal does not get goes to stderr, with the priority
