@@ -63,6 +63,7 @@ struct cli_command {
 	int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the command's name */
 	uint32_t what;					    /* of cli_show(): enum xr_show_what */
 	bool json;					    /* prints JSON with --json */
+	const char *options; /* letters of those that not all commands have; NULL: none */
 };
 
 /* ---- options.c ---- */

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli.h"
 
@@ -146,6 +147,12 @@ static int finish(const struct cli *cli, int option, char **argv, int at)
 	}
 }
 
+/* Options that some commands have only; the others would ignore them. */
+static bool has_option(const struct cli_command *c, int option)
+{
+	return !strchr("adls", option) || (c->options && strchr(c->options, option));
+}
+
 int cli_options(struct cli *cli, int argc, char **argv)
 {
 	/* Before the command is known, stop at the first argument. */
@@ -159,6 +166,10 @@ int cli_options(struct cli *cli, int argc, char **argv)
 		option = getopt_long(argc, argv, known, options, NULL);
 		if (option == -1)
 			return optind;
+		if (cli->command && !has_option(cli->command, option))
+			return -(cli_usage(cli, "'%s' has no option '%s'", cli->command->name,
+					   option_from(argv, at)) +
+				 1);
 	} while (store(cli, option));
 	return -(finish(cli, option, argv, at) + 1);
 }

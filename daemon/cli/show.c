@@ -209,11 +209,6 @@ int cli_take_filters(struct cli *cli, int argc, char **argv, char **device)
 	return CLI_OK;
 }
 
-static bool has_states(uint32_t what)
-{
-	return what == XR_SHOW_QPS || what == XR_SHOW_MRS || what == XR_SHOW_CM_IDS;
-}
-
 int cli_show(struct cli *cli, int argc, char **argv)
 {
 	int first = cli_options(cli, argc, argv), status;
@@ -228,12 +223,6 @@ int cli_show(struct cli *cli, int argc, char **argv)
 		return status;
 	if (cli->filters && !has_rows(cli->command->what))
 		return cli_usage(cli, "unexpected argument '%s'", cli->filter[0]);
-	if (cli->detail && !has_rows(cli->command->what))
-		return cli_usage(cli, "'%s' shows no rows", argv[0]);
-	if (cli->all && cli->command->what != XR_SHOW_COUNTERS)
-		return cli_usage(cli, "'%s' has no counters", argv[0]);
-	if (cli->state && !has_states(cli->command->what))
-		return cli_usage(cli, "'%s' shows nothing that has a state", argv[0]);
 	status = cli->state ? cli_check_state(cli) : CLI_OK;
 	if (status == CLI_OK)
 		status = cli_check_filters(cli);

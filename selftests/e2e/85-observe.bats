@@ -220,7 +220,7 @@ members() {
 	run -2 ctl a help nonsense
 	[[ $output == *"unknown command 'nonsense'"* ]]
 	run -2 ctl a qp xra --all
-	[[ $output == *"'qp' has no counters"* ]]
+	[[ $output == *"'qp' has no option '--all'"* ]]
 }
 
 @test "JSON is one line, with -p several" {
@@ -488,9 +488,17 @@ on_screen() {
 	equal "lines" "$(ctl a qp xra | wc -l)" 3
 }
 
-@test "xroce accepts options before and after the device" {
+@test "xroce accepts options before and after the device, and refuses those that a command does not have" {
+	local line
+
 	equal "device" "$(ctl a status xra --json | jq -r .device)" xra
 	equal "fault" "$(ctl b fault xrb -j | jq -c .rules)" "[]"
+	# an option that has no effect would be taken for one that has
+	for line in "list -a" "monitor xra -s RTS" "metrics -d" "fault xra -d" "cdi -l" "cq -s RTS" "status -d" "mr -l"; do
+		# shellcheck disable=SC2086
+		run -2 timeout 10 "$XROCE" -r "$RUN/a" $line
+		[[ $output == *"'${line%% *}' has no option '-"* ]]
+	done
 	run -2 ctl a status xra --nonsense
 	[[ $output == *"unknown option '--nonsense'"* ]]
 	run -2 ctl a status xra -r
