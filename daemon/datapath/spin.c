@@ -8,14 +8,29 @@ void xd_spin_init(struct xd_spin *s, uint64_t limit_ns, uint64_t now)
 
 void xd_spin_worked(struct xd_spin *s, uint64_t now)
 {
+	bool successful = s->yielded && !s->slept;
+
+	if (successful && s->wasted)
+		s->wasted--;
 	s->last_work = now;
-	s->yielded = false;
+	s->yielded = s->slept = false;
 	s->lone_looks = 0; /* the work may have made another thread runnable */
 }
 
 void xd_spin_slept(struct xd_spin *s, uint64_t now)
 {
 	s->last_work = s->woken = now;
+	s->slept = true;
+}
+
+/* The spin that ends now had no work. */
+static void count_wasted(struct xd_spin *s, uint64_t now)
+{
+	s->wasted += XD_WASTED_WEIGHT;
+	if (s->wasted < XD_WASTED_LIMIT)
+		return;
+	s->wasted = 0;
+	s->short_until = now + XD_SHORT_NS;
 }
 
 /* During back-off */
@@ -33,8 +48,12 @@ enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now)
 
 	if (now < s->backoff_until)
 		return pause_or_sleep(s, idle_ns);
-	if (s->yielded && idle_ns >= s->limit_ns)
+	if (s->yielded && now < s->short_until)
 		return XD_IDLE_SLEEP;
+	if (s->yielded && idle_ns >= s->limit_ns) {
+		count_wasted(s, now);
+		return XD_IDLE_SLEEP;
+	}
 	if (s->lone_looks) {
 		s->lone_looks--;
 		return XD_IDLE_PAUSE;

@@ -9,6 +9,11 @@
  * worker is starved again, and is reset when a program attaches or detaches. A single long yield
  * does not count unless the last back-off was not long ago: a hypervisor or a program that runs for
  * a moment causes those, and sleeps beside programs that yield cost more than another long yield.
+ *
+ * A spin is wasted if it ends without work. A worker whose spins are often wasted probably keeps
+ * the core from the thread whose messages it waits for: a yield switches to a thread of another
+ * group of the scheduler only if the worker's group has had more than its share of the core. Spins
+ * are then short for some time: the worker yields once before it sleeps.
  */
 #ifndef XD_SPIN_H
 #define XD_SPIN_H
@@ -37,6 +42,13 @@
  */
 #define XD_LONE_NS 400u
 #define XD_LONE_LOOKS 4
+/*
+ * Spins become short if more than one in XD_WASTED_WEIGHT is wasted: each wasted one adds that to
+ * a sum, each successful one subtracts 1, and the sum reaches XD_WASTED_LIMIT.
+ */
+#define XD_WASTED_WEIGHT 8
+#define XD_WASTED_LIMIT (2 * XD_WASTED_WEIGHT)
+#define XD_SHORT_NS 10000000u
 
 enum xd_idle {
 	XD_IDLE_YIELD,
@@ -48,10 +60,12 @@ struct xd_spin {
 	uint64_t limit_ns; /* longest spin, as configured */
 	uint64_t woken;	   /* end of the last sleep, or of a yield that starved the worker */
 	uint64_t last_work;
-	bool yielded;	     /* since the last work */
+	bool yielded, slept; /* since the last work */
 	uint8_t lone_looks;  /* before the next yield */
 	uint8_t long_yields; /* in a row */
+	uint8_t wasted;	     /* sum of wasted and successful spins */
 	uint64_t backoff_until, backoff_ns;
+	uint64_t short_until; /* until then spins are short */
 };
 
 void xd_spin_init(struct xd_spin *s, uint64_t limit_ns, uint64_t now);

@@ -29,30 +29,42 @@ static struct sim sim_new(uint64_t limit)
 	return s;
 }
 
+/* The next step of a worker without work; returns false if it sleeps. */
+static bool step(struct sim *s, uint64_t yield_ns)
+{
+	uint64_t before = s->now;
+
+	switch (xd_spin_next(&s->spin, s->now)) {
+	case XD_IDLE_SLEEP:
+		s->sleeps++;
+		return false;
+	case XD_IDLE_PAUSE:
+		s->pauses++;
+		s->now += US / 10;
+		return true;
+	case XD_IDLE_YIELD:
+		break;
+	}
+	s->yields++;
+	s->now += yield_ns;
+	s->starved += xd_spin_yielded(&s->spin, before, s->now);
+	return true;
+}
+
+static void wake_at(struct sim *s, uint64_t now)
+{
+	s->now = now;
+	xd_spin_slept(&s->spin, s->now);
+}
+
 /* Idles until the worker sleeps, or for ns. */
 static void idle(struct sim *s, uint64_t ns, uint64_t yield_ns)
 {
-	uint64_t end = s->now + ns, before;
+	uint64_t end = s->now + ns;
 
-	while (s->now < end) {
-		switch (xd_spin_next(&s->spin, s->now)) {
-		case XD_IDLE_SLEEP:
-			s->sleeps++;
-			s->now = end;
-			xd_spin_slept(&s->spin, s->now);
-			return;
-		case XD_IDLE_PAUSE:
-			s->pauses++;
-			s->now += US / 10;
-			break;
-		case XD_IDLE_YIELD:
-			s->yields++;
-			before = s->now;
-			s->now += yield_ns;
-			s->starved += xd_spin_yielded(&s->spin, before, s->now);
-			break;
-		}
-	}
+	while (s->now < end)
+		if (!step(s, yield_ns))
+			wake_at(s, end);
 }
 
 static void work(struct sim *s)
@@ -64,6 +76,25 @@ static void work(struct sim *s)
 static void clear(struct sim *s)
 {
 	s->yields = s->pauses = s->sleeps = s->starved = 0;
+}
+
+/*
+ * Messages for ns, from a thread of another group of the scheduler on the same core: it runs only
+ * while the worker sleeps. Returns their number.
+ */
+static unsigned kept_core(struct sim *s, uint64_t ns)
+{
+	uint64_t end = s->now + ns;
+	unsigned n;
+
+	clear(s);
+	for (n = 0; s->now < end; n++) {
+		work(s);
+		while (step(s, YIELD_LONE))
+			;
+		wake_at(s, s->now + 3 * US);
+	}
+	return n;
 }
 
 /* n messages, one each 20 us; returns how many of them found the worker asleep. */
@@ -189,6 +220,28 @@ static void test_lone_worker(void)
 	       "without spin time it sleeps after the yield");
 }
 
+/* A worker that keeps the core from the thread that it waits for spins rarely. */
+static void test_wasted_spins(void)
+{
+	struct sim s = sim_new(LIMIT);
+	unsigned n;
+
+	n = kept_core(&s, 100 * MS);
+	TAP_OK(n > 15000, "a thread that needs the worker's core gets it (%u turns in 100 ms)", n);
+	TAP_OK(s.pauses, "... and spinning is tried again");
+	ping_pong(&s, 1000, YIELD_SHORT); /* 20 ms */
+	TAP_OK(!ping_pong(&s, 1000, YIELD_SHORT),
+	       "20 ms later, no message finds the worker asleep");
+	for (n = 0; n < 1000; n++) {
+		ping_pong(&s, XD_WASTED_WEIGHT, YIELD_SHORT);
+		work(&s);
+		idle(&s, 2 * LIMIT, YIELD_SHORT);
+		if (s.spin.short_until > s.now)
+			break;
+	}
+	TAP_OK(n == 1000, "seldom wasted spins do not matter");
+}
+
 /* With a program that never yields, the worker spins rarely. */
 static void test_spinning_program(void)
 {
@@ -248,6 +301,7 @@ int main(void)
 	test_no_spin();
 	test_yielding_programs();
 	test_lone_worker();
+	test_wasted_spins();
 	test_spinning_program();
 	test_other_programs();
 	return tap_end();
