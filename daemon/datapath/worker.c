@@ -113,6 +113,15 @@ static bool goes_on(struct xd_worker *w)
 	return w->deadline <= w->now || (!stalled && xd_xsk_tx_pending(w->xsk));
 }
 
+/*
+ * Returns true if packets may wait for the next round, to leave in one GSO frame with those of that
+ * round. Beside other clients they do not wait.
+ */
+static bool sends_more(const struct xd_worker *w)
+{
+	return w->deadline <= w->now && !xt_engine_competes(w->engine) && !xd_worker_hurried(w);
+}
+
 /* Returns true if the round had work or the next one has. *start: when it had the lock */
 static bool do_round(struct xd_worker *w, uint64_t *start)
 {
@@ -141,7 +150,7 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 		w->deadline = w->now;
 	if (memory->end_round)
 		memory->end_round(memory->movers, w->index);
-	xd_xsk_tx_flush(w->xsk);
+	xd_xsk_tx_flush(w->xsk, sends_more(w));
 	if (xd_worker_captures(w))
 		xd_worker_capture_events(w);
 	xd_worker_wake_forwarded(w);

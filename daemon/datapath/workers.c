@@ -161,7 +161,7 @@ void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
 void xd_worker_flush(struct xd_workers *ws, uint32_t index)
 {
 	if (ws->worker[index]->xsk) /* open until the workers have stopped */
-		xd_xsk_tx_flush(ws->worker[index]->xsk);
+		xd_xsk_tx_flush(ws->worker[index]->xsk, false);
 }
 
 /* ---- doorbells ----------------------------------------------------------------------------- */

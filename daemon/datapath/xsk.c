@@ -49,6 +49,7 @@ struct xd_xsk {
 	uint32_t tx_queued;	  /* descriptors not submitted yet */
 	bool tx_stalled;	  /* the kernel took none of the last descriptors */
 	uint32_t tx_held;	  /* descriptors of the frames in the run, if they go to the ring */
+	uint32_t tx_waiting;	  /* frames of the run that the last flush left in it */
 	struct xd_gso_run tx_run; /* frames that may be sent as one, after those in the ring */
 	struct xd_gso_message tx_message;
 	int tx_gso; /* packet socket, -1: GSO frames are not sent; atomic */
@@ -578,7 +579,7 @@ static void end_run(struct xd_xsk *x)
 	struct xd_gso_run *run = &x->tx_run;
 	bool sent = send_run(x);
 
-	x->tx_held = 0;
+	x->tx_held = x->tx_waiting = 0;
 	for (uint32_t i = run->count; i-- > 0 && sent;)
 		xd_xsk_tx_cancel(x, &run->frame[i]);
 	for (uint32_t i = 0; i < run->count && !sent; i++)
@@ -599,9 +600,20 @@ void xd_xsk_tx_put(struct xd_xsk *x, const struct xt_frame *f)
 	x->tx_held += f->nseg;
 }
 
-void xd_xsk_tx_flush(struct xd_xsk *x)
+/*
+ * Returns true if the run may wait for more packets: it has grown since the last flush. A single
+ * packet does not wait, as it is an ACK or a short message.
+ */
+static bool may_grow(const struct xd_xsk *x)
 {
-	if (x->tx_run.count)
+	return x->tx_run.count > 1 && !x->tx_run.ended && x->tx_run.count != x->tx_waiting;
+}
+
+void xd_xsk_tx_flush(struct xd_xsk *x, bool more)
+{
+	if (more && may_grow(x))
+		x->tx_waiting = x->tx_run.count;
+	else if (x->tx_run.count)
 		end_run(x);
 	flush_ring(x);
 	reap(x);

@@ -76,8 +76,11 @@ void xd_xsk_set_rx_depth(struct xd_xsk *xsk, uint32_t depth);
 bool xd_xsk_tx_get(struct xd_xsk *xsk, uint32_t len, struct xt_frame *frame);
 void xd_xsk_tx_put(struct xd_xsk *xsk, const struct xt_frame *frame);
 void xd_xsk_tx_cancel(struct xd_xsk *xsk, const struct xt_frame *frame);
-/* Submits the packets put since the last call, and reclaims the frames of packets sent. */
-void xd_xsk_tx_flush(struct xd_xsk *xsk);
+/*
+ * Submits the packets put since the last call, and reclaims the frames of packets sent. more: it is
+ * called again at once, so packets that do not fill a GSO frame may wait for those of that time.
+ */
+void xd_xsk_tx_flush(struct xd_xsk *xsk, bool more);
 /* Returns true if the kernel has not taken all packets yet: flush again soon. */
 bool xd_xsk_tx_pending(const struct xd_xsk *xsk);
 /*
