@@ -44,7 +44,7 @@ struct daemon {
 	struct xd_helper *helper;
 	struct xd_listener listener;
 	struct xd_server *server;
-	struct xd_watch *signals;
+	struct xd_watch *signals, *removed; /* removed: of the XDP program */
 	struct xd_watchdog *watchdog;
 	int signal_fd, lock_fd;
 };
@@ -112,9 +112,28 @@ static void notify_status(const struct xd_device *dev)
 	char text[256];
 
 	snprintf(text, sizeof(text), "STATUS=%s serves %s (link %s, XDP %s, %u worker%s)",
-		 dev->opt->name, link->ifname, link->up ? "up" : "down", xd_xdp_mode_name(dev->xdp),
+		 dev->opt->name, link->ifname, link->up ? "up" : "down",
+		 xd_xdp_is_attached(dev->xdp) ? xd_xdp_mode_name(dev->xdp) : "removed by somebody",
 		 xd_workers_count(dev->workers), xd_workers_count(dev->workers) == 1 ? "" : "s");
 	xd_notify(text);
+}
+
+static void on_removed(void *arg, uint32_t events)
+{
+	struct daemon *d = arg;
+
+	notify_status(&d->dev);
+	/* It happens once, and the descriptor stays readable. */
+	xd_watch_del(d->removed);
+	d->removed = NULL;
+}
+
+static void watch_removal(struct daemon *d)
+{
+	int fd = xd_xdp_removed_fd(d->dev.xdp);
+
+	if (fd >= 0)
+		d->removed = xd_watch_add(d->dev.loop, fd, EPOLLIN, on_removed, d);
 }
 
 static void publish_link(struct xd_clients *clients, uint32_t type)
@@ -432,6 +451,7 @@ static void stop(struct daemon *d, int status)
 	if (server && !xd_net_link(d->dev.net)->gone)
 		xd_rdma_cm_disconnect(server->objects.rdma_cm);
 	xd_watchdog_stop(d->watchdog);
+	xd_watch_del(d->removed);
 	ended = detach(d);
 
 	d->server = NULL;
@@ -479,6 +499,7 @@ static int run(struct daemon *d)
 		xd_log(XD_NOTICE, "device %s serves %s, version " XR_VERSION, d->opt.name,
 		       xd_net_link(d->dev.net)->ifname);
 		log_hints(&d->dev);
+		watch_removal(d);
 		notify_status(&d->dev);
 		xd_notify("READY=1");
 		err = xd_loop_run(d->dev.loop);

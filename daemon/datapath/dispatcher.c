@@ -24,7 +24,6 @@
 struct xd_dispatcher {
 	struct xd_process process;
 	struct xdp_program *program; /* NULL: not attached */
-	bool removed;		     /* by somebody else */
 };
 
 /*
@@ -231,13 +230,17 @@ int xd_dispatcher_attach(struct xd_dispatcher *d, const struct xd_dispatched *wh
 	return send(d->process.sock, &t, sizeof(t), MSG_NOSIGNAL) == sizeof(t) ? 0 : -errno;
 }
 
-bool xd_dispatcher_is_attached(struct xd_dispatcher *d)
+/* The message stays in the socket. */
+bool xd_dispatcher_is_attached(const struct xd_dispatcher *d)
 {
 	char removed;
 
-	if (recv(d->process.sock, &removed, 1, MSG_DONTWAIT) == 1)
-		d->removed = true;
-	return !d->removed;
+	return recv(d->process.sock, &removed, 1, MSG_DONTWAIT | MSG_PEEK) != 1;
+}
+
+int xd_dispatcher_fd(const struct xd_dispatcher *d)
+{
+	return d->process.sock;
 }
 
 void xd_dispatcher_stop(struct xd_dispatcher *d)

@@ -233,6 +233,21 @@ carried() {
 	wait_for 10 alone ""
 }
 
+# manager: a socket in place of that of the service manager; its messages go to $RUN/told
+manager() {
+	python3 - "$RUN/notify" >"$RUN/told" <<'PYTHON' 3>&- &
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    print(s.recv(4096).decode(), flush=True)
+PYTHON
+	MANAGER=$!
+	listening() { [[ -S $RUN/notify ]]; }
+	wait_for 20 listening
+	chmod 666 "$RUN/notify"
+}
+
 # shows_attached BOOLEAN NUMBER: xroce status and metrics show whether the program is attached
 shows_attached() {
 	equal "status" "$(status_of a .xdp.attached)" "$1"
@@ -262,7 +277,8 @@ shows_attached() {
 	local removed="another program has removed the XDP program"
 
 	needs_dispatcher
-	daemon_up a --dispatcher 50
+	manager
+	NOTIFY_SOCKET=$RUN/notify daemon_up a --dispatcher 50
 	tools a xdp-filter load -m native va -f udp
 	tools a xdp-filter unload va
 	both ibv_rc_pingpong -g @4 -c -n 50
@@ -273,6 +289,9 @@ shows_attached() {
 	wait_for 10 grep -q "$removed" "$RUN/a/log"
 	shows_attached false 0
 	ctl a status xra | grep -Eq '^  attached +no$'
+	wait_for 10 grep -q 'STATUS=xra serves va (link up, XDP removed by somebody, ' "$RUN/told"
+	kill "$MANAGER"
+	rm "$RUN/notify" "$RUN/told"
 	daemon_down a
 	daemon_up a --dispatcher 50
 	both ibv_rc_pingpong -g @4 -c -n 50
