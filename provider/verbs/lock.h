@@ -15,6 +15,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/single_threaded.h>
 
 struct xp_lock {
 	int held;
@@ -36,6 +37,15 @@ static inline void xp_lock(struct xp_lock *l)
 
 	if (l->unneeded)
 		return;
+	/*
+	 * While the process has one thread, a store is enough. An exchange would also wait for the
+	 * stores before it, to cache lines that the daemon has read. A thread that starts later
+	 * sees that the lock is held.
+	 */
+	if (__libc_single_threaded && !__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&l->held, 1, __ATOMIC_RELAXED);
+		return;
+	}
 	while (__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE)) {
 		while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
 			if (++spins % 64 == 0)
