@@ -41,17 +41,36 @@ static bool has_room(struct xt_cq *cq)
 	return true;
 }
 
-static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited)
+/* Returns NULL if there is no room. */
+static struct xr_cqe *next_entry(struct xt_cq *cq)
 {
 	if (cq->overrun || (!cq->ignore_overrun && !has_room(cq)))
-		return -ENOSPC;
-	memcpy(cq->entries + (size_t)(cq->producer & (cq->depth - 1)) * sizeof(*cqe), cqe,
-	       sizeof(*cqe));
+		return NULL;
+	return (struct xr_cqe *)(void *)cq->entries + (cq->producer & (cq->depth - 1));
+}
+
+static void add_entry(struct xt_cq *cq, bool solicited)
+{
 	cq->producer++;
 	cq->completions++;
 	if (solicited)
 		cq->solicited = cq->producer;
+}
+
+static void publish(struct xt_cq *cq)
+{
 	__atomic_store_n(&cq->queue->producer, cq->producer, __ATOMIC_RELEASE);
+}
+
+static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited)
+{
+	struct xr_cqe *entry = next_entry(cq);
+
+	if (!entry)
+		return -ENOSPC;
+	memcpy(entry, cqe, sizeof(*cqe));
+	add_entry(cq, solicited);
+	publish(cq);
 	return 0;
 }
 
@@ -99,6 +118,37 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 		e->ops->async_event(e->ctx, NULL, cq, IBV_EVENT_CQ_ERR);
 	}
 	return err;
+}
+
+struct xr_cqe *xt_cq_begin(struct xt_cq *cq)
+{
+	struct xr_cqe *entry;
+
+	xt_cq_lock(cq);
+	entry = next_entry(cq);
+	if (!entry)
+		xt_cq_unlock(cq);
+	return entry;
+}
+
+void xt_cq_end(struct xt_flow *f, struct xt_cq *cq, bool solicited)
+{
+	bool armed = __atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED);
+
+	add_entry(cq, solicited);
+	if (armed)
+		publish(cq);
+	xt_cq_unlock(cq);
+	f->engine->counters.completions++;
+	if (armed)
+		xt_cq_notify(f, cq, solicited);
+}
+
+void xt_cq_publish(struct xt_cq *cq)
+{
+	xt_cq_lock(cq);
+	publish(cq);
+	xt_cq_unlock(cq);
 }
 
 void xt_cq_inject(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn, bool fails)

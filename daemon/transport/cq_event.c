@@ -199,9 +199,6 @@ void xt_cq_notify(struct xt_flow *f, struct xt_cq *cq, bool solicited)
 {
 	uint32_t wanted = XR_ARM_ANY | (solicited ? XR_ARM_SOLICITED : 0);
 
-	/* a fence waits until the program's cache has given up the lines of the completion */
-	if (f->engine->adding && !__atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED))
-		return;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED) & wanted))
 		return;

@@ -87,7 +87,6 @@ struct xt_engine {
 	bool tx_full;		/* tx_get failed in this round */
 	struct xt_tuning tuning;
 	bool entered; /* by another engine, see xt_engine_enter() */
-	bool adding;  /* several completions: whether CQs are armed is checked behind the last */
 	struct xt_heap retry_timers, rate_timers, event_timers;
 	uint32_t qp_count;	/* of the control thread; also QPs that are not added yet */
 	uint32_t moderated_cqs; /* of the control thread; CQs that have room in event_timers */

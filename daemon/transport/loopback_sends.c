@@ -9,6 +9,7 @@
  */
 #include "completer.h"
 #include "copy.h"
+#include "cq_event.h"
 #include "engine.h"
 #include "flow.h"
 #include "guard.h"
@@ -136,16 +137,10 @@ static bool take_receive(struct xt_qp *peer, struct message *m)
 /* Returns false if the peer is in ERR, as its CQ had no room; the QP has processed its NAK then. */
 static bool complete_receive(struct xt_qp *qp, struct xt_qp *peer, const struct message *m)
 {
-	const struct xr_cqe cqe = {
-		.status = IBV_WC_SUCCESS,
-		.opcode = IBV_WC_RECV,
-		.byte_len = m->len,
-	};
-
 	peer->resp.epsn += m->packets;
 	peer->resp.msn++;
 	peer->counters.rx_messages++;
-	if (xt_rq_complete(peer, &cqe, m->solicited))
+	if (xt_rq_received(peer, m->len, m->solicited))
 		return true;
 	if (xt_sq_current(qp))
 		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
@@ -177,6 +172,15 @@ static bool execute(struct xt_qp *qp, struct xt_qp *peer, const struct message *
 	return complete_receive(qp, peer, m) && complete_send(qp, m);
 }
 
+/* Shows the completions to the clients, and then that the work requests are done. */
+static void publish(struct xt_qp *qp, struct xt_qp *peer)
+{
+	xt_cq_publish(peer->recv_cq);
+	xt_cq_publish(qp->send_cq);
+	xt_rq_publish(peer);
+	xt_sq_publish(qp);
+}
+
 /* Raises events of CQs that were armed meanwhile; an error flushes to all four. */
 static void check_armed(struct xt_qp *qp, struct xt_qp *peer)
 {
@@ -197,15 +201,14 @@ uint32_t xt_loopback_sends(struct xt_qp *qp, struct xt_qp *peer, uint32_t budget
 	struct message m = { 0 };
 	uint32_t cost = 0;
 
-	qp->engine->adding = true;
 	while (cost < budget && qp->req.cur != qp->req.producer && take_send(qp, &m) &&
 	       take_receive(peer, &m) && execute(qp, peer, &m)) {
 		cost += xt_loopback_cost(m.len);
 		xt_flow_charge(qp->flow, XT_PACKET_COST + m.len);
 	}
-	qp->engine->adding = false;
 	if (qp->req.next == psn && xt_may_send(qp))
 		return cost;
+	publish(qp, peer);
 	check_armed(qp, peer);
 	if (!xt_may_send(qp))
 		return cost;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Receive work requests. A QP has at most one taken from the ring at a time. */
+#include "cq_event.h"
 #include "engine.h"
 #include "qp.h"
 #include "rings.h"
@@ -76,7 +77,7 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 	return known - (rq->taken && known);
 }
 
-static void publish(struct xt_qp *qp)
+void xt_rq_publish(struct xt_qp *qp)
 {
 	/* SRQ: published when the receive was taken */
 	if (!qp->rq_ring)
@@ -132,7 +133,7 @@ bool xt_rq_written(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	struct xr_cqe cqe = *what;
 	bool ok = complete(qp, &cqe, solicited);
 
-	publish(qp);
+	xt_rq_publish(qp);
 	if (!ok)
 		xt_qp_completion_lost(qp);
 	return ok;
@@ -146,6 +147,31 @@ bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	count_use(qp, what);
 	pass(&qp->rq);
 	return xt_rq_written(qp, &cqe, solicited);
+}
+
+bool xt_rq_received(struct xt_qp *qp, uint32_t len, bool solicited)
+{
+	struct xr_cqe *cqe = xt_cq_begin(qp->recv_cq), what;
+
+	if (!cqe) {
+		what = (struct xr_cqe){ .opcode = IBV_WC_RECV, .byte_len = len };
+		return xt_rq_complete(qp, &what, solicited);
+	}
+	/* loads of what has just been stored in parts would wait for the payload's stores */
+	*cqe = (struct xr_cqe){
+		.wr_id = qp->rq.wr_id,
+		.timestamp = qp->engine->now,
+		.opcode = IBV_WC_RECV,
+		.byte_len = len,
+		.qpn = qp->info.qpn,
+		.src_qpn = qp->attr.dest_qp_num,
+		.wqe_index = qp->rq.completed++,
+		.is_recv = 1,
+	};
+	xt_cq_end(qp->flow, qp->recv_cq, solicited);
+	xt_use_local(qp, XT_USE_LOCAL_WRITE, qp->rq_sge, 1, len);
+	pass(&qp->rq);
+	return true;
 }
 
 void xt_rq_post(struct xt_qp *qp, const struct xr_cqe *what, bool solicited, struct xt_mem_io *io)
@@ -199,6 +225,6 @@ bool xt_rq_flush(struct xt_qp *qp, uint32_t most)
 		complete(qp, &cqe, false);
 	}
 	if (qp->rq_ring)
-		publish(qp);
+		xt_rq_publish(qp);
 	return left(qp);
 }

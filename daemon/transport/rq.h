@@ -21,6 +21,13 @@ uint32_t xt_rq_credits(struct xt_qp *qp);
 /* Completes the receive that was taken. Returns false if the QP went to ERR. */
 bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited);
 /*
+ * Completes the next receive of the QP's own queue, one of several: see xt_cq_begin(). The caller
+ * has set rq.wr_id and rq_sge, and calls xt_cq_publish() and then xt_rq_publish().
+ */
+bool xt_rq_received(struct xt_qp *qp, uint32_t len, bool solicited);
+/* Tells the client of completed receives. */
+void xt_rq_publish(struct xt_qp *qp);
+/*
  * The receive that was taken is received, but its posted writes are not done. The last of them,
  * @io, keeps its completion for xt_rq_written(). Not for receives of an SRQ.
  */

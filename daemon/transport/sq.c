@@ -5,6 +5,7 @@
 
 #include "ah.h"
 #include "copy.h"
+#include "cq_event.h"
 #include "engine.h"
 #include "qp.h"
 #include "rings.h"
@@ -315,18 +316,40 @@ static bool complete_one(struct xt_qp *qp)
 	return ok;
 }
 
+static bool complete_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length)
+{
+	struct xr_cqe *cqe = xt_cq_begin(qp->send_cq);
+
+	if (!cqe)
+		return complete(qp, qp->req.completed, wr_id, XR_WR_SEND, length, &success);
+	*cqe = (struct xr_cqe){
+		.wr_id = wr_id,
+		.timestamp = qp->engine->now,
+		.opcode = IBV_WC_SEND,
+		.byte_len = length,
+		.qpn = qp->info.qpn,
+		.wqe_index = qp->req.completed,
+	};
+	xt_cq_end(qp->flow, qp->send_cq, false);
+	return true;
+}
+
 bool xt_sq_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length, bool signaled)
 {
 	struct xt_requester *r = &qp->req;
 
-	if (signaled && !complete(qp, r->completed, wr_id, XR_WR_SEND, length, &success)) {
+	if (signaled && !complete_executed(qp, wr_id, length)) {
 		xt_qp_completion_lost(qp);
 		return false;
 	}
 	r->cur = r->loaded = r->retired = ++r->completed;
 	qp->counters.tx_messages++;
-	xt_ring_publish(qp->sq_ring, r->completed);
 	return true;
+}
+
+void xt_sq_publish(struct xt_qp *qp)
+{
+	xt_ring_publish(qp->sq_ring, qp->req.completed);
 }
 
 /* Returns true if data of a work request, or of an earlier one, is not in memory. */

@@ -113,10 +113,13 @@ bool xt_sq_retire(struct xt_qp *qp);
 /* Completes retired work requests. Returns false if the QP went to ERR. */
 bool xt_sq_complete(struct xt_qp *qp);
 /*
- * Completes a SEND that was executed without being loaded. All before it have completed. Returns
- * false if the QP went to ERR.
+ * Completes a SEND that was executed without being loaded, one of several: see xt_cq_begin(). All
+ * before it have completed. Returns false if the QP went to ERR. The caller calls xt_cq_publish()
+ * and then xt_sq_publish().
  */
 bool xt_sq_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length, bool signaled);
+/* Tells the client of completed work requests. */
+void xt_sq_publish(struct xt_qp *qp);
 /*
  * Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types.
  * All retired ones must have completed, but for READs whose data cannot be stored.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/transport/cq_event.h"
 #include "daemon/transport/engine.h"
 #include "selftests/lib/resize.h"
 #include "selftests/lib/tap.h"
@@ -93,6 +94,45 @@ static void test_arming(struct xt_cq *cq, struct xr_queue *q)
 		q->consumer = q->producer;
 	}
 	q->word = 0;
+}
+
+/* Adds a completion without publishing it. Returns false if there is no room. */
+static bool add(struct xt_cq *cq, uint64_t wr_id)
+{
+	struct xr_cqe *cqe = xt_cq_begin(cq);
+
+	if (!cqe)
+		return false;
+	*cqe = (struct xr_cqe){ .wr_id = wr_id };
+	xt_cq_end(&engine->flow, cq, false);
+	return true;
+}
+
+static void test_several(void)
+{
+	struct xr_queue *q = new_queue(DEPTH);
+	struct xt_cq cq;
+	unsigned n = 0;
+
+	xt_cq_init(&cq, q, DEPTH);
+	notified = 0;
+	TAP_OK(add(&cq, 1) && add(&cq, 2) && !q->producer, "added completions are not published");
+	xt_cq_publish(&cq);
+	TAP_OK(q->producer == 2 && poll_one(q, DEPTH) == 1 && poll_one(q, DEPTH) == 2,
+	       "they are published together, in order");
+	add(&cq, 3);
+	q->word = XR_ARM_ANY;
+	add(&cq, 4);
+	TAP_OK(notified == 1 && q->producer == 4 && !q->word,
+	       "if the CQ is armed, the event follows the completions");
+	q->consumer = q->producer;
+	while (n <= DEPTH && add(&cq, n))
+		n++;
+	TAP_OK(n == DEPTH && !cq.overrun, "without room none is added");
+	TAP_OK(push(&cq, n, IBV_WC_SUCCESS, false) && q->producer == 4 && cq.overrun,
+	       "an overrun is found by the next completion");
+	cq_errors = 0;
+	free(q);
 }
 
 /* The CQ is armed while it holds completions. */
@@ -409,6 +449,7 @@ int main(void)
 	xt_cq_init(&cq, q, DEPTH);
 	test_order(&cq, q);
 	test_arming(&cq, q);
+	test_several();
 	test_arming_late();
 	test_moderation();
 	test_resize(&cq, q);
