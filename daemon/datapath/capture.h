@@ -21,7 +21,9 @@
 struct xd_capture_options {
 	uint64_t subject; /* what they depend on, unless packets were lost: xd_capture_subject() */
 	uint32_t len;	  /* 0: unused */
-	uint8_t bytes[XD_CAPTURE_OPTIONS_MAX];
+	/* of the last block with these options, without its time; type 0: none */
+	struct xr_pcapng_packet head;
+	uint8_t bytes[XD_CAPTURE_OPTIONS_MAX + 4]; /* and the length of that block */
 };
 
 #define XD_CAPTURE_KNOWN 256 /* options of a ring, by QP and type */
@@ -31,6 +33,7 @@ struct xd_capture_options {
 struct xd_tap {
 	struct xd_tap *next;
 	const struct xr_capture_filter *filter;
+	bool all;	/* the filter selects all packets */
 	uint64_t clock; /* as that of the capture */
 	uint32_t snap_len;
 	uint32_t size; /* of the ring */
@@ -38,6 +41,7 @@ struct xd_tap {
 	uint8_t *data;
 	uint64_t producer, matched, lost;
 	uint64_t lost_before; /* before the last packet */
+	uint64_t requested;   /* the processor has been asked for lines up to this index */
 	uint64_t consumer;    /* as last read; the client writes to it */
 	struct xd_capture_options *known;
 	/* a ring that is overwritten: where the first block of each chunk begins */
@@ -80,8 +84,18 @@ bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type 
 void xd_capture_refused(struct xd_capture *c, const struct xr_refused *r);
 /* Counts packets that nobody has seen. */
 void xd_capture_lost(struct xd_capture *c, uint64_t n);
+static inline bool xd_tap_selects(const struct xd_tap *t, enum xr_capture_type type,
+				  const struct xt_frame *frame)
+{
+	return t->all || xd_capture_selects(t->filter, type, frame);
+}
+
 /* Writes a packet to the ring, or counts it as lost if there is no room. */
 void xd_tap_put(struct xd_tap *t, const struct xd_packet *p);
+/* The same with those of n packets that the filter selects. first: with the first of the frames */
+void xd_tap_put_batch(struct xd_tap *t, const struct xd_packet *first, uint32_t n);
+/* Brings the places of the next packets into the cache. Call this in each round. */
+void xd_tap_prefetch(struct xd_tap *t);
 
 /* A number: to compare four fields one by one would take a packet some ns. */
 static inline uint64_t xd_capture_subject(const struct xd_packet *p)

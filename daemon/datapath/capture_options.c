@@ -124,5 +124,6 @@ void xd_capture_options(struct xd_capture_options *o, uint64_t subject, uint64_t
 		at = add_xdp_action(at, xdp_action(s.type));
 	at = xr_pcapng_option(at, XR_PCAPNG_END, "", 0);
 	o->subject = subject;
+	o->head.type = 0;
 	o->len = (uint32_t)(at - o->bytes);
 }

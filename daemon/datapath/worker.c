@@ -152,7 +152,7 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 		memory->end_round(memory->movers, w->index);
 	xd_xsk_tx_flush(w->xsk, sends_more(w));
 	if (xd_worker_captures(w))
-		xd_worker_capture_events(w);
+		xd_worker_capture_round(w);
 	xd_worker_wake_forwarded(w);
 	next_delayed = xd_delay_next(w->delay);
 	if (next_delayed < w->deadline)

@@ -21,7 +21,7 @@ void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
 	for (uint32_t i = 0; i < ws->count && i < c->rings; i++) {
 		c->tap[i].next = ws->worker[i]->taps;
 		ws->worker[i]->taps = &c->tap[i];
-		xd_worker_capture_events(ws->worker[i]);
+		xd_worker_capture_round(ws->worker[i]);
 		show_local(ws->worker[i]);
 	}
 }
@@ -49,7 +49,7 @@ static void capture(struct xd_worker *w, enum xr_capture_type type, const struct
 	struct xd_packet p = { .frame = f, .type = type, .queue = w->index };
 
 	for (struct xd_tap *t = w->taps; t; t = t->next) {
-		if (!xd_capture_selects(t->filter, type, f))
+		if (!xd_tap_selects(t, type, f))
 			continue;
 		if (!*time)
 			*time = xd_now();
@@ -60,10 +60,12 @@ static void capture(struct xd_worker *w, enum xr_capture_type type, const struct
 
 void xd_worker_capture_rx(struct xd_worker *w, unsigned int n)
 {
-	uint64_t time = 0;
+	const struct xd_packet first = {
+		.frame = w->frames, .type = XR_CAPTURE_RX, .queue = w->index, .time = xd_now()
+	};
 
-	for (unsigned int i = 0; i < n; i++)
-		capture(w, XR_CAPTURE_RX, &w->frames[i], &time);
+	for (struct xd_tap *t = w->taps; t; t = t->next)
+		xd_tap_put_batch(t, &first, n);
 }
 
 void xd_worker_capture_tx(struct xd_worker *w, const struct xt_frame *f)
@@ -80,7 +82,7 @@ void xd_worker_capture_local(struct xd_worker *w, const struct xt_frame *f)
 	capture(w, XR_CAPTURE_LOCAL, f, &time);
 }
 
-void xd_worker_capture_events(struct xd_worker *w)
+void xd_worker_capture_round(struct xd_worker *w)
 {
 	const struct xt_counters *c = xt_engine_counters(w->engine);
 	const uint64_t events[XR_CAPTURE_EVENTS] = {
@@ -93,7 +95,9 @@ void xd_worker_capture_events(struct xd_worker *w)
 				    c->no_receive + c->unreliable_drops,
 	};
 
-	for (struct xd_tap *t = w->taps; t; t = t->next)
+	for (struct xd_tap *t = w->taps; t; t = t->next) {
 		for (int i = 0; i < XR_CAPTURE_EVENTS; i++)
 			__atomic_store_n(&t->shared->events[i], events[i], __ATOMIC_RELAXED);
+		xd_tap_prefetch(t);
+	}
 }

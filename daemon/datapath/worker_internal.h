@@ -152,8 +152,8 @@ void xd_worker_capture_rx(struct xd_worker *w, unsigned int n);
 void xd_worker_capture_tx(struct xd_worker *w, const struct xt_frame *f);
 /* Captures a packet that loopback replaces. */
 void xd_worker_capture_local(struct xd_worker *w, const struct xt_frame *f);
-/* Publishes the counters that a capture can wait for. */
-void xd_worker_capture_events(struct xd_worker *w);
+/* At the end of a round: publishes the counters that a capture can wait for, prepares the rings. */
+void xd_worker_capture_round(struct xd_worker *w);
 
 /* ---- worker_idle.c ---- */
 

@@ -297,6 +297,84 @@ static uint32_t get_all(uint64_t until, uint32_t *runs)
 	return n;
 }
 
+/* A batch of packets, each like the one before or different from it in one respect */
+#define BATCH 64
+static struct xt_frame batch[BATCH];
+
+static void make_batch(uint32_t seed)
+{
+	for (uint32_t i = 0; i < BATCH; i++) {
+		struct xt_frame *f = &batch[i];
+
+		if (!i) {
+			make_frame(XR_OP_ACK, 9, 116);
+			*f = frame;
+		} else {
+			*f = f[-1];
+		}
+		f->seg[0].data = bytes + i;
+		switch ((i * 7 + seed) % 11) {
+		case 1:
+			f->meta.qpn ^= 1;
+			break;
+		case 2:
+			f->meta.reason ^= XR_KEY_PD;
+			break;
+		case 3: /* the same length, divided otherwise */
+			f->seg[0].len = 160 - f->seg[0].len;
+			f->seg[1].len = f->len - f->seg[0].len;
+			break;
+		case 4:
+			f->seg[1].len += i % 3;
+			f->len += i % 3;
+			break;
+		case 5: /* as if not all bytes had come */
+			f->len++;
+			break;
+		}
+	}
+}
+
+static void put_each(struct xd_tap *t, struct xd_packet p, uint32_t n)
+{
+	for (; n; n--, p.frame++)
+		if (xd_capture_selects(t->filter, p.type, p.frame))
+			xd_tap_put(t, &p);
+}
+
+/* The same packets, one by one and together, to two rings */
+static bool batches_differ(struct xr_capture_filter filter, uint32_t flags, uint32_t snap_len)
+{
+	struct xd_packet p = { .frame = batch, .type = XR_CAPTURE_RX, .queue = 3 };
+	bool differ = false;
+
+	start(snap_len, flags);
+	capture->filter = filter;
+	capture->tap[0].all = capture->tap[1].all = !filter.qpns;
+	for (uint32_t i = 0; i < 100; i++, p.time++) {
+		make_batch(i);
+		put_each(&capture->tap[0], p, BATCH);
+		xd_tap_put_batch(&capture->tap[1], &p, BATCH);
+		if (i % 9 == 0) /* there is room again */
+			ring(0)->consumer = ring(1)->consumer = ring(0)->producer;
+		xd_tap_prefetch(&capture->tap[1]);
+		differ |= memcmp(ring(0), ring(1), sizeof(*ring(0))) != 0;
+		differ |= memcmp(ring_data(0), ring_data(1), RING) != 0;
+	}
+	return differ || !ring(0)->matched || (!flags && !filter.qpns && !ring(0)->lost);
+}
+
+static void test_batches(void)
+{
+	const struct xr_capture_filter all = { 0 }, qp = { .qpns = 1, .qpn = { 9 } };
+
+	TAP_OK(!batches_differ(all, 0, 0),
+	       "packets of a batch have the same blocks as single ones");
+	TAP_OK(!batches_differ(all, 0, 60), "cut ones as well");
+	TAP_OK(!batches_differ(qp, 0, 0), "and those that a filter selects");
+	TAP_OK(!batches_differ(all, XR_CAPTURE_OVERWRITE, 0), "and in a ring that is overwritten");
+}
+
 #define MS 1000000ull
 
 static void test_runs(void)
@@ -476,6 +554,7 @@ int main(void)
 	test_slow_reader();
 	test_hostile_reader();
 	test_refused();
+	test_batches();
 	test_runs();
 	test_order();
 	test_overwrite();
