@@ -426,18 +426,24 @@ def napi_threads(interface):
 
 
 class Faulty:
-    """Another measurement while host a injects faults into packets of both directions, see `xroce fault`."""
+    """Another measurement while a host injects faults into packets of both directions, see `xroce fault`.
+
+    That is the host that receives the payload: the sender would divide GSO frames where packets are missing, which no
+    network does.
+    """
 
     def __init__(self, program, faults):
         self.program, self.faults = program, faults
         self.unit, self.sender = program.unit, program.sender
+        self.host = "b" if program.sender == "server" else "a"
 
     def measure(self, hosts, tools):
-        hosts.sh(f"ctl a fault xra {self.faults} seed {time.monotonic_ns() % 10**6 + 1}")
+        fault = f"ctl {self.host} fault xr{self.host}"
+        hosts.sh(f"{fault} {self.faults} seed {time.monotonic_ns() % 10**6 + 1}")
         try:
             return self.program.measure(hosts, tools)
         finally:
-            hosts.sh("ctl a fault xra off")
+            hosts.sh(f"{fault} off")
 
 
 class Captured:
