@@ -29,7 +29,7 @@ static void count_wasted(struct xd_spin *s, uint64_t now)
 	s->wasted += XD_WASTED_WEIGHT;
 	if (s->wasted < XD_WASTED_LIMIT)
 		return;
-	s->wasted -= XD_WASTED_WEIGHT;
+	s->wasted = 0;
 	s->short_until = now + XD_SHORT_NS;
 }
 

@@ -44,12 +44,12 @@
 #define XD_LONE_LOOKS 4
 /*
  * Spins become short if more than one in XD_WASTED_WEIGHT is wasted: each wasted one adds that to
- * a sum, each successful one subtracts 1, and the sum reaches XD_WASTED_LIMIT. A wasted one costs
- * as much as some 20 sleeps. The next one after XD_SHORT_NS makes spins short again.
+ * a sum, each successful one subtracts 1, and the sum reaches XD_WASTED_LIMIT. They are short for
+ * XD_SHORT_NS only, because the scheduler wakes a worker that sleeps where its peer's worker runs.
  */
-#define XD_WASTED_WEIGHT 32
-#define XD_WASTED_LIMIT (4 * XD_WASTED_WEIGHT)
-#define XD_SHORT_NS 10000000u
+#define XD_WASTED_WEIGHT 8
+#define XD_WASTED_LIMIT (6 * XD_WASTED_WEIGHT)
+#define XD_SHORT_NS 3000000u
 
 enum xd_idle {
 	XD_IDLE_YIELD,
