@@ -16,6 +16,17 @@ setup_file() {
 	wait_for 10 running
 }
 
+# test_tmux ARG...: runs tmux with a server of this test; that of the test before may still be ending
+test_tmux() {
+	tmux -S "$RUN/tmux.$BATS_TEST_NUMBER" "$@"
+}
+
+# Ends the terminal also of a test that failed.
+teardown() {
+	test_tmux kill-server 2>/dev/null || true
+	report_failure
+}
+
 teardown_file() {
 	for h in a b; do ip netns pids "$ID-$h"; done | xargs -r ps -o pid=,comm= -p |
 		awk '$2 == "ib_write_bw" { print $1 }' | xargs -r kill -KILL
@@ -362,7 +373,7 @@ terminal() {
 
 # on_screen TEXT: the terminal of the test shows the text
 on_screen() {
-	tmux -S "$RUN/tmux" capture-pane -p >"$BATS_TEST_TMPDIR/screen" && grep -Eq "$1" "$BATS_TEST_TMPDIR/screen"
+	test_tmux capture-pane -p >"$BATS_TEST_TMPDIR/screen" && grep -Eq "$1" "$BATS_TEST_TMPDIR/screen"
 }
 
 @test "xroce top shows rates on a terminal of 80 columns" {
@@ -371,7 +382,7 @@ on_screen() {
 	command -v tmux >/dev/null || skip "needs tmux"
 	run -1 ctl b top xrb
 	[[ $output == *"needs a terminal"* ]]
-	tmux -S "$RUN/tmux" -f /dev/null new-session -d -x 80 -y 24 "'$XROCE' -r '$RUN/b' top xrb; echo ended; sleep 100" 3>&-
+	test_tmux -f /dev/null new-session -d -x 80 -y 24 "'$XROCE' -r '$RUN/b' top xrb; echo ended; sleep 100" 3>&-
 	# the only device has no column, so that the process ID and the name of the program have room
 	pid=$(ctl b qp -j xrb | jq '.[0].pid')
 	wait_for 30 on_screen "^[0-9]+ +RTS +$pid ib_write_bw +[0-9.]+[kMG]"
@@ -379,36 +390,34 @@ on_screen() {
 	on_screen '^QPN +STATE +PID PROGRAM +TXB/s +RXB/s .* RTT$'
 	equal "width" "$(awk 'length > 80' "$BATS_TEST_TMPDIR/screen" | wc -l)" 0
 	on_screen '^xroce top  xrb  2 QPs  workers [0-9]+% CPU  sorted by TXB/s'
-	tmux -S "$RUN/tmux" send-keys v
+	test_tmux send-keys v
 	wait_for 20 on_screen '^QPS +PID PROGRAM'
 	wait_for 20 on_screen "^2 +$pid ib_write_bw"
-	tmux -S "$RUN/tmux" send-keys v
+	test_tmux send-keys v
 	wait_for 20 on_screen '^xrb +2 +[0-9]+% '
 	on_screen '^DEVICE +QPS +CPU +TXB/s '
-	tmux -S "$RUN/tmux" send-keys '>' r
+	test_tmux send-keys '>' r
 	wait_for 20 on_screen 'sorted by RXB/s \(reversed\)'
-	tmux -S "$RUN/tmux" send-keys q
+	test_tmux send-keys q
 	wait_for 20 on_screen '^ended'
-	tmux -S "$RUN/tmux" kill-server
 }
 
 @test "xroce top redraws a terminal that changes its size, and gives it back while it is stopped" {
 	command -v tmux >/dev/null || skip "needs tmux"
-	tmux -S "$RUN/tmux" -f /dev/null new-session -d -x 80 -y 24 "bash --norc" 3>&-
-	tmux -S "$RUN/tmux" send-keys "'$XROCE' -r '$RUN/b' top -d 1000 -v device -s 6 xrb" Enter
+	test_tmux -f /dev/null new-session -d -x 80 -y 24 "bash --norc" 3>&-
+	test_tmux send-keys "'$XROCE' -r '$RUN/b' top -d 1000 -v device -s 6 xrb" Enter
 	wait_for 20 on_screen '^DEVICE +QPS +CPU {,10}TXB/s'
 	on_screen 'sorted by RTT'
-	tmux -S "$RUN/tmux" resize-window -x 200 -y 50
+	test_tmux resize-window -x 200 -y 50
 	# a wide terminal has room for names
 	wait_for 20 on_screen '^DEVICE +QPS +CPU {20,}TXB/s'
-	tmux -S "$RUN/tmux" send-keys C-z
+	test_tmux send-keys C-z
 	wait_for 20 on_screen 'Stopped'
 	not on_screen '^DEVICE'
-	tmux -S "$RUN/tmux" send-keys fg Enter
+	test_tmux send-keys fg Enter
 	wait_for 20 on_screen '^DEVICE +QPS'
-	tmux -S "$RUN/tmux" send-keys q
+	test_tmux send-keys q
 	wait_for 20 on_screen 'Stopped'
-	tmux -S "$RUN/tmux" kill-server
 }
 
 @test "xroce top -b writes samples as lines, until it has as many as -n says" {
@@ -477,13 +486,12 @@ on_screen() {
 
 @test "rows that are wider than the terminal continue on further lines" {
 	command -v tmux >/dev/null || skip "needs tmux"
-	tmux -S "$RUN/tmux" -f /dev/null new-session -d -x 80 -y 24 "'$XROCE' -r '$RUN/a' qp xra; sleep 100" 3>&-
+	test_tmux -f /dev/null new-session -d -x 80 -y 24 "'$XROCE' -r '$RUN/a' qp xra; sleep 100" 3>&-
 	wait_for 20 on_screen '^ *qpn  type  state .* send_cq$'
 	cat "$BATS_TEST_TMPDIR/screen"
 	on_screen '^    recv_cq  srq  local .* comm$'
 	on_screen "^[0-9]+  RC    RTR .* $B4 .* 4096 +[0-9]+$"
 	on_screen '^ +[0-9]+ +0  no .* ib_write_bw$'
-	tmux -S "$RUN/tmux" kill-server
 	# in a pipe each row is one line
 	equal "lines" "$(ctl a qp xra | wc -l)" 3
 }
