@@ -2,6 +2,7 @@
 #include "http.h"
 
 #include <string.h>
+#include <strings.h>
 
 struct span {
 	const char *at;
@@ -36,18 +37,31 @@ static bool complete(const char *head, size_t length)
 	return memmem(head, length, "\n\r\n", 3) || memmem(head, length, "\n\n", 2);
 }
 
+/*
+ * Returns the path of a target. Servers accept a whole URI as well (RFC 9112, 3.2.2), which clients
+ * send to proxies.
+ */
+static struct span path_of(struct span target)
+{
+	static const char scheme[] = "http://";
+	const char *end = target.at + target.length, *path = target.at, *query;
+
+	if (target.length > strlen(scheme) && !strncasecmp(path, scheme, strlen(scheme)))
+		for (path += strlen(scheme); path < end && *path != '/' && *path != '?'; path++)
+			;
+	query = memchr(path, '?', (size_t)(end - path));
+	return (struct span){ path, (size_t)((query ? query : end) - path) };
+}
+
 static int status_of_line(struct span line, const char *page)
 {
 	struct span method = next_word(&line), target = next_word(&line);
-	const char *query = memchr(target.at, '?', target.length);
 
 	if (!method.length || !target.length || !starts_with(line, "HTTP/"))
 		return 400;
 	if (!is(line, "HTTP/1.1") && !is(line, "HTTP/1.0"))
 		return 505;
-	if (query)
-		target.length = (size_t)(query - target.at);
-	if (!is(target, page))
+	if (!is(path_of(target), page))
 		return 404;
 	return is(method, "GET") || is(method, "HEAD") ? 200 : 405;
 }
