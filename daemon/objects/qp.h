@@ -55,6 +55,8 @@ const char *xd_qp_state_name(uint32_t state);
 /* Describe why a QP failed; the status is empty if the reason has none. */
 const char *xd_qp_failure_reason(const struct xt_failure *f);
 const char *xd_qp_failure_status(const struct xt_failure *f);
+/* Adds the reason, the status if the reason has one, and the vendor error. */
+void xd_show_failure_cause(struct json *j, const struct xt_failure *f);
 /* Adds the last error, if there was one. qpn: the QP that caused it, 0: not shown */
 void xd_show_failure(struct json *j, const struct xt_failure *f, uint32_t qpn);
 

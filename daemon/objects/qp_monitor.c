@@ -119,11 +119,8 @@ static void publish_state(const struct present *p)
 		return;
 	json_text(j, "from", xd_qp_state_name(p->qp->known.state));
 	json_text(j, "state", xd_qp_state_name(p->known.state));
-	if (failed(p)) {
-		json_text(j, "reason", xd_qp_failure_reason(&p->failure));
-		json_text(j, "status", xd_qp_failure_status(&p->failure));
-		json_number(j, "vendor_err", p->failure.verr);
-	}
+	if (failed(p))
+		xd_show_failure_cause(j, &p->failure);
 	if (p->dest_qpn) {
 		json_address(j, "peer", &p->peer);
 		json_number(j, "dest_qpn", p->dest_qpn);

@@ -198,6 +198,16 @@ const char *xd_qp_failure_status(const struct xt_failure *f)
 	}
 }
 
+void xd_show_failure_cause(struct json *j, const struct xt_failure *f)
+{
+	const char *status = xd_qp_failure_status(f);
+
+	json_text(j, "reason", xd_qp_failure_reason(f));
+	if (*status)
+		json_text(j, "status", status);
+	json_number(j, "vendor_err", f->verr);
+}
+
 void xd_show_failure(struct json *j, const struct xt_failure *f, uint32_t qpn)
 {
 	if (f->cause == XT_CAUSE_NONE)
@@ -206,9 +216,7 @@ void xd_show_failure(struct json *j, const struct xt_failure *f, uint32_t qpn)
 	xd_show_moment(j, f->at);
 	if (qpn)
 		json_number(j, "qpn", qpn);
-	json_text(j, "reason", xd_qp_failure_reason(f));
-	json_text(j, "status", xd_qp_failure_status(f));
-	json_number(j, "vendor_err", f->verr);
+	xd_show_failure_cause(j, f);
 	json_end(j, '}');
 }
 

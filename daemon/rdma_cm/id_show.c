@@ -91,7 +91,8 @@ static void show_status(struct json *j, const struct xd_cm_failure *f)
 		if (!text || !*text)
 			text = number;
 	}
-	json_text(j, "status", text);
+	if (*text)
+		json_text(j, "status", text);
 }
 
 static void show_failure(struct json *j, const struct xd_cm_failure *f)

@@ -129,6 +129,11 @@ sum() {
 	both "$BIN/rdma_verify" -g @4 -n 2 -t wrong-variant
 	event '.event == "qp_error" and .reason == "a work request failed" and .status == "REM_ACCESS_ERR"'
 	event '.event == "nak" and .direction == "received" and .nak == "remote access" and .comm == "rdma_verify"'
+	# no work request and no NAK, thus no status
+	ctl b fault xrb rules 'qp-error tx opcode SEND_ONLY after 5 times 1'
+	fails both -t $((30 * ${SLOW:-1})) ibv_rc_pingpong -g @4 -s 64 -n 1000
+	event '.event == "qp_error" and .reason == "an injected fault" and (has("status") | not) and .vendor_err == 15'
+	ctl b fault xrb off
 	monitor_end
 }
 
