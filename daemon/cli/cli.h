@@ -12,7 +12,7 @@
  *   values.c   words that these members can have
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   metrics.c  metrics
- *   top.c      top
+ *   top.c      top, with top_rates.c
  *   monitor.c  monitor
  *   fault.c    fault
  *   run.c      run

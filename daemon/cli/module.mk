@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 CLI_SRCS := $(addprefix daemon/cli/,main.c options.c client.c print.c filter.c show.c fault.c metrics.c monitor.c run.c) \
-	$(addprefix daemon/cli/,top.c names.c values.c cdi.c rdma.c) \
+	$(addprefix daemon/cli/,top.c top_rates.c names.c values.c cdi.c rdma.c) \
 	$(addprefix daemon/cli/,capture.c capture_filter.c capture_output.c capture_print.c capture_rings.c) \
 	daemon/cli/pcapng.c \
 	$(addprefix provider/control/,connection.c sockets.c visible.c)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * top: rates of queue pairs, programs and devices, from two replies of the daemons and the time
- * between them. The screen is drawn with the sequences of ECMA-48 that every terminal has. In batch
- * mode the same lines go to a file or a pipe.
+ * top: options, keys and the screen, which is drawn with the sequences of ECMA-48 that every
+ * terminal has. In batch mode the same lines go to a file or a pipe.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "top.h"
 
 #define DEFAULT_INTERVAL 2 /* seconds */
 #define SHORTEST_INTERVAL 0.1
@@ -29,285 +28,16 @@
 #define DEFAULT_LINES 24
 #define HEADING_LINES 4
 
-enum view { BY_QP, BY_PROGRAM, BY_DEVICE, VIEWS };
-enum column { TX_BYTES, RX_BYTES, TX_MESSAGES, RX_MESSAGES, RETRANSMITS, RTT, COLUMNS };
-
 static const struct {
-	const char *member, *title;
+	const char *title;
 	int width;
 } columns[COLUMNS] = {
-	[TX_BYTES] = { "tx_bytes", "TXB/s", 6 },
-	[RX_BYTES] = { "rx_bytes", "RXB/s", 6 },
-	[TX_MESSAGES] = { "tx_messages", "TXm/s", 6 },
-	[RX_MESSAGES] = { "rx_messages", "RXm/s", 6 },
-	[RETRANSMITS] = { "tx_retransmits", "RETR/s", 6 },
-	[RTT] = { NULL, "RTT", 8 },
-};
-
-struct row {
-	char device[24], name[24], state[8];
-	uint64_t pid;
-	double cpu;		    /* seconds of the workers of its device */
-	uint64_t key[2];	    /* device and QPN; the same in two samples */
-	double total[COLUMNS];	    /* counters; RTT: ns */
-	double rate[COLUMNS], load; /* load: workers of the device, in processors */
-	uint32_t qps;
-};
-
-struct sample {
-	struct row *row;
-	size_t rows, room;
-	double at, cpu; /* seconds; cpu: of all workers */
-};
-
-struct top {
-	struct cli *cli;
-	const char *device; /* NULL: all */
-	enum view view;
-	enum column sort;
-	bool reverse, batch;
-	double interval; /* seconds */
-	uint64_t count;	 /* samples to show after the first one; 0: no limit */
-	struct sample before, now;
-	char message[160];
-	struct termios saved;
-	bool terminal;
+	[TX_BYTES] = { "TXB/s", 6 },	 [RX_BYTES] = { "RXB/s", 6 },
+	[TX_MESSAGES] = { "TXm/s", 6 },	 [RX_MESSAGES] = { "RXm/s", 6 },
+	[RETRANSMITS] = { "RETR/s", 6 }, [RTT] = { "RTT", 8 },
 };
 
 static volatile sig_atomic_t ended, stopped, resized;
-
-static double seconds(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-/* ---- samples --------------------------------------------------------------------- */
-
-static void free_sample(struct sample *s)
-{
-	free(s->row);
-	*s = (struct sample){ 0 };
-}
-
-static struct row *add_row(struct sample *s)
-{
-	size_t room = s->room ? 2 * s->room : 64;
-	struct row *rows;
-
-	if (s->rows == s->room) {
-		rows = realloc(s->row, room * sizeof(*rows));
-		if (!rows)
-			return NULL;
-		s->row = rows;
-		s->room = room;
-	}
-	s->row[s->rows] = (struct row){ 0 };
-	return &s->row[s->rows++];
-}
-
-static const char *text_of(const json_t *row, const char *name)
-{
-	const char *text = json_string_value(json_object_get(row, name));
-
-	return text ? text : "-";
-}
-
-static double number_of(const json_t *row, const char *name)
-{
-	return json_number_value(json_object_get(row, name));
-}
-
-/* Names of programs may contain escape sequences. */
-static void copy_clean(char *to, size_t room, const char *from)
-{
-	snprintf(to, room, "%s", from);
-	for (; *to; to++)
-		if ((unsigned char)*to < ' ' || (unsigned char)*to >= 0x7f)
-			*to = '?';
-}
-
-static bool add_qp(struct sample *s, const char *device, uint64_t index, double cpu,
-		   const json_t *qp)
-{
-	struct row *r = add_row(s);
-
-	if (!r)
-		return false;
-	copy_clean(r->device, sizeof(r->device), device);
-	copy_clean(r->state, sizeof(r->state), text_of(qp, "state"));
-	copy_clean(r->name, sizeof(r->name), text_of(qp, "comm"));
-	r->pid = (uint64_t)number_of(qp, "pid");
-	r->key[0] = index;
-	r->key[1] = (uint64_t)number_of(qp, "qpn");
-	r->qps = 1;
-	r->cpu = cpu;
-	for (int c = 0; c < RTT; c++)
-		r->total[c] = number_of(qp, columns[c].member);
-	r->total[RTT] = number_of(json_object_get(qp, "rtt"), "usual_ns");
-	return true;
-}
-
-static json_t *ask(struct cli_client *c, uint32_t what, int *err)
-{
-	json_t *root = NULL;
-	char *text = NULL;
-
-	if (!*err)
-		*err = cli_client_show(c, what, &text);
-	if (!*err) {
-		root = cli_parse(text);
-		*err = root ? 0 : -EPROTO;
-	}
-	free(text);
-	return root;
-}
-
-static double cpu_of(const json_t *status)
-{
-	const json_t *workers = json_object_get(status, "workers");
-	double sum = 0;
-
-	for (size_t i = 0; i < json_array_size(workers); i++)
-		sum += number_of(json_array_get(workers, i), "cpu_ns") / 1e9;
-	return sum;
-}
-
-/* Adds the QPs of a device. Sets t->message on error. */
-static void add_device(struct top *t, const char *device, uint64_t index)
-{
-	struct cli_client c;
-	int err = cli_client_open(&c, t->cli, device);
-	json_t *status = ask(&c, XR_SHOW_STATUS, &err);
-	json_t *qps = ask(&c, XR_SHOW_QP_DETAILS, &err);
-
-	cli_client_close(&c);
-	for (size_t i = 0; !err && i < json_array_size(qps); i++)
-		if (!add_qp(&t->now, device, index, cpu_of(status), json_array_get(qps, i)))
-			err = -ENOMEM;
-	t->now.cpu += cpu_of(status);
-	if (err)
-		snprintf(t->message, sizeof(t->message), "%.40s: %s", device,
-			 err == -EPERM	  ? "only for root and the user of the daemon"
-			 : err == -ENOENT ? "the daemon does not run"
-					  : strerror(-err));
-	json_decref(status);
-	json_decref(qps);
-}
-
-static int by_key(const void *a, const void *b)
-{
-	const struct row *x = a, *y = b;
-
-	return memcmp(x->key, y->key, sizeof(x->key));
-}
-
-static void set_rates(struct top *t)
-{
-	double passed = t->now.at - t->before.at;
-	const struct row *old;
-
-	qsort(t->now.row, t->now.rows, sizeof(struct row), by_key);
-	for (size_t i = 0; i < t->now.rows; i++) {
-		struct row *r = &t->now.row[i];
-
-		old = t->before.rows ? bsearch(r, t->before.row, t->before.rows, sizeof(struct row),
-					       by_key)
-				     : NULL;
-		for (int c = 0; c < RTT; c++)
-			if (old && passed > 0 && r->total[c] >= old->total[c])
-				r->rate[c] = (r->total[c] - old->total[c]) / passed;
-		if (old && passed > 0 && r->cpu >= old->cpu)
-			r->load = (r->cpu - old->cpu) / passed;
-		r->rate[RTT] = r->total[RTT];
-	}
-}
-
-static bool take_sample(struct top *t)
-{
-	char **names = t->device ? NULL : cli_devices(t->cli);
-
-	free_sample(&t->before);
-	t->before = t->now;
-	t->now = (struct sample){ .at = seconds() };
-	t->message[0] = 0;
-	if (t->device)
-		add_device(t, t->device, 0);
-	for (uint64_t i = 0; names && names[i]; i++)
-		add_device(t, names[i], i);
-	if (!t->device && !names)
-		return false;
-	if (names && !names[0])
-		snprintf(t->message, sizeof(t->message), "no device: there is no socket in %.100s",
-			 t->cli->runtime_dir);
-	xp_sockets_free(names);
-	set_rates(t);
-	return true;
-}
-
-/* ---- rows of a view -------------------------------------------------------------- */
-
-static bool same_group(const struct top *t, const struct row *a, const struct row *b)
-{
-	if (t->view == BY_QP || strcmp(a->device, b->device))
-		return false;
-	return t->view == BY_DEVICE || a->pid == b->pid;
-}
-
-/* The round-trip time of a group is the longest one. */
-static void add_to_group(struct row *group, const struct row *r)
-{
-	for (int c = 0; c < RTT; c++)
-		group->rate[c] += r->rate[c];
-	if (r->rate[RTT] > group->rate[RTT])
-		group->rate[RTT] = r->rate[RTT];
-	group->qps += r->qps;
-}
-
-static int by_group(const void *a, const void *b)
-{
-	const struct row *x = a, *y = b;
-	int order = strcmp(x->device, y->device);
-
-	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
-}
-
-/* Returns a copy of the rows, grouped for the selected view; the caller frees it. */
-static struct row *group(const struct top *t, size_t *n)
-{
-	struct row *rows = calloc(t->now.rows + 1, sizeof(*rows));
-	size_t i;
-
-	*n = 0;
-	if (!rows)
-		return NULL;
-	if (t->now.rows)
-		memcpy(rows, t->now.row, t->now.rows * sizeof(*rows));
-	if (t->view != BY_QP)
-		qsort(rows, t->now.rows, sizeof(*rows), by_group);
-	for (i = 0; i < t->now.rows; i++) {
-		if (*n && same_group(t, &rows[*n - 1], &rows[i]))
-			add_to_group(&rows[*n - 1], &rows[i]);
-		else
-			rows[(*n)++] = rows[i];
-	}
-	return rows;
-}
-
-static const struct top *sorted_by; /* of by_rate(), which takes no argument */
-
-static int by_rate(const void *a, const void *b)
-{
-	const struct row *x = a, *y = b;
-	enum column c = sorted_by->sort;
-	int order = (x->rate[c] < y->rate[c]) - (x->rate[c] > y->rate[c]);
-
-	if (!order)
-		order = by_key(a, b);
-	return sorted_by->reverse ? -order : order;
-}
 
 /* ---- the screen ------------------------------------------------------------------ */
 
@@ -446,12 +176,10 @@ static bool draw(struct top *t)
 {
 	int width, lines;
 	size_t n, i;
-	struct row *rows = group(t, &n);
+	struct row *rows = top_rows(t, &n);
 
 	if (!rows)
 		return false;
-	sorted_by = t;
-	qsort(rows, n, sizeof(*rows), by_rate);
 	screen_size(t, &width, &lines);
 	fputs(t->batch ? "" : "\033[H", stdout);
 	put_headings(t, width);
@@ -565,7 +293,7 @@ static bool wait_for_keys(struct top *t)
 	char key;
 	int n;
 
-	while (!ended && (left = until - seconds()) > 0) {
+	while (!ended && (left = until - top_seconds()) > 0) {
 		n = poll(&in, 1, (int)(left * 1000) + 1);
 		if (n < 0 && errno != EINTR)
 			return false;
@@ -589,7 +317,8 @@ static int show_live(struct top *t)
 	status = begin_screen(t);
 	if (status != CLI_OK)
 		return status;
-	while (take_sample(t) && draw(t) && (!t->count || shown++ < t->count) && wait_for_keys(t))
+	while (top_take_sample(t) && draw(t) && (!t->count || shown++ < t->count) &&
+	       wait_for_keys(t))
 		;
 	end_screen(t);
 	return CLI_OK;
@@ -601,7 +330,7 @@ static int show_batch(struct top *t)
 	int status = CLI_OK;
 	uint64_t shown;
 
-	for (shown = 0; take_sample(t); shown++) {
+	for (shown = 0; top_take_sample(t); shown++) {
 		status = *t->message ? cli_error("%s", t->message) : CLI_OK;
 		if (shown && !draw(t))
 			return CLI_FAILED;
@@ -711,7 +440,6 @@ int cli_top(struct cli *cli, int argc, char **argv)
 	status = t.device ? check_device(cli, t.device) : CLI_OK;
 	if (status == CLI_OK)
 		status = t.batch ? show_batch(&t) : show_live(&t);
-	free_sample(&t.before);
-	free_sample(&t.now);
+	top_free_samples(&t);
 	return status;
 }
