@@ -59,15 +59,16 @@ static void copy_string(void *dst, const void *src, size_t len)
 	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(len) : : "memory");
 }
 
+/* Not memcpy(): a program can send from the memory that it receives into, within one host. */
 static void copy_halves(uint8_t *dst, const uint8_t *src, size_t len)
 {
 	if (len > HALF && len <= 2 * HALF) {
-		memcpy(dst, src, HALF);
+		memmove(dst, src, HALF);
 		dst += HALF;
 		src += HALF;
 		len -= HALF;
 	}
-	memcpy(dst, src, len);
+	memmove(dst, src, len);
 }
 
 void xt_copy(void *dst, const void *src, size_t len)

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * Copies bytes between ranges that do not overlap, in a way that is fast wherever the payload of a
- * packet lies in a frame.
+ * Copies bytes in a way that is fast wherever the payload of a packet lies in a frame. If the
+ * ranges overlap, the result is unspecified, but nothing outside of the target is changed.
  */
 void xt_copy(void *dst, const void *src, size_t len);
 
