@@ -310,22 +310,19 @@ static int parse(struct cli *cli, struct capture *c, int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	char *help[] = { argv[0], "--help", NULL };
+	const char *word;
 	int option, status;
 
 	optind = 0;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":w:s:c:b:r:h", options, NULL)) != -1) {
-		if (option == 'h')
-			return cli_options(cli, 2, help);
-		if (option == ':')
-			return -(cli_usage(cli, "option '%s' needs a value", argv[optind - 1]) + 1);
-		if (option == '?')
-			return -(cli_usage(cli, "unknown option '%s'", argv[optind - 1]) + 1);
-		status = CLI_OK;
+	while ((option = cli_next_option(cli, argc, argv, ":w:s:c:b:r:h", options, &word)) != -1) {
+		if (option == 'h') {
+			cli_command_help(cli->command);
+			return -(CLI_OK + 1);
+		}
+		status = option == '?' ? CLI_USAGE : CLI_OK;
 		if (option == 'r')
 			cli->runtime_dir = optarg;
-		else
+		else if (option != '?')
 			status = set_option(cli, c, option, optarg);
 		if (status != CLI_OK)
 			return -(status + 1);

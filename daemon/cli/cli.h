@@ -34,6 +34,8 @@
 #include "provider/control/connection.h"
 #include "provider/control/sockets.h"
 
+struct option; /* getopt.h */
+
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit status */
 
 #define CLI_RUNTIME_DIR_ENV "XROCE_RUNTIME_DIR"
@@ -78,6 +80,12 @@ __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const
  * errors).
  */
 int cli_options(struct cli *cli, int argc, char **argv);
+/*
+ * As getopt_long(), for a command with options of its own. Prints an error and returns '?' if an
+ * option is unknown or has no value. *word: the argument with the option
+ */
+int cli_next_option(const struct cli *cli, int argc, char **argv, const char *letters,
+		    const struct option *known, const char **word);
 void cli_help(const struct cli *cli);
 void cli_command_help(const struct cli_command *c);
 

@@ -124,11 +124,25 @@ static bool store(struct cli *cli, int option)
 	}
 }
 
-/*
- * Processes any other option, at or after argv[at], which finishes the command. Returns the exit
- * status.
- */
-static int finish(const struct cli *cli, int option, char **argv, int at)
+int cli_next_option(const struct cli *cli, int argc, char **argv, const char *letters,
+		    const struct option *known, const char **word)
+{
+	int at = optind ? optind : 1, option;
+
+	opterr = 0;
+	option = getopt_long(argc, argv, letters, known, NULL);
+	if (option == -1)
+		return -1;
+	*word = option_from(argv, at);
+	if (option == ':')
+		cli_usage(cli, "option '%s' needs a value", *word);
+	else if (option == '?')
+		cli_usage(cli, "unknown option '%s'", *word);
+	return option == ':' ? '?' : option;
+}
+
+/* Processes any other option, which finishes the command. Returns the exit status. */
+static int finish(const struct cli *cli, int option)
 {
 	switch (option) {
 	case 'h':
@@ -140,10 +154,8 @@ static int finish(const struct cli *cli, int option, char **argv, int at)
 	case 'V':
 		puts("xroce " XR_VERSION);
 		return CLI_OK;
-	case ':':
-		return cli_usage(cli, "option '%s' needs a value", option_from(argv, at));
-	default:
-		return cli_usage(cli, "unknown option '%s'", option_from(argv, at));
+	default: /* the error is printed */
+		return CLI_USAGE;
 	}
 }
 
@@ -157,19 +169,18 @@ int cli_options(struct cli *cli, int argc, char **argv)
 {
 	/* Before the command is known, stop at the first argument. */
 	const char *known = cli->command ? ":jpadlr:s:hV" : "+:jpr:hV";
-	int option, at;
+	const char *word;
+	int option;
 
 	optind = 0; /* reinitializes getopt_long(): the last call may have had other options */
-	opterr = 0;
 	do {
-		at = optind ? optind : 1;
-		option = getopt_long(argc, argv, known, options, NULL);
+		option = cli_next_option(cli, argc, argv, known, options, &word);
 		if (option == -1)
 			return optind;
 		if (cli->command && !has_option(cli->command, option))
 			return -(cli_usage(cli, "'%s' has no option '%s'", cli->command->name,
-					   option_from(argv, at)) +
+					   word) +
 				 1);
 	} while (store(cli, option));
-	return -(finish(cli, option, argv, at) + 1);
+	return -(finish(cli, option) + 1);
 }

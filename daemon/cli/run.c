@@ -124,18 +124,16 @@ static int parse(struct cli *cli, int argc, char **argv, char ***devices)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	char *help[] = { argv[0], "--help", NULL };
 	size_t n = 0;
-	int c, at;
+	const char *word;
+	int c;
 
 	*devices = calloc((size_t)argc + 1, sizeof(**devices));
 	if (!*devices)
 		return -(cli_error("out of memory") + 1);
-	optind = 1;
-	opterr = 0;
+	optind = 0;
 	for (;;) {
-		at = optind;
-		c = getopt_long(argc, argv, "+:d:r:h", options, NULL);
+		c = cli_next_option(cli, argc, argv, "+:d:r:h", options, &word);
 		switch (c) {
 		case -1:
 			return optind;
@@ -146,11 +144,10 @@ static int parse(struct cli *cli, int argc, char **argv, char ***devices)
 			cli->runtime_dir = optarg;
 			break;
 		case 'h':
-			return cli_options(cli, 2, help);
-		case ':':
-			return -(cli_usage(cli, "option '%s' needs a value", argv[at]) + 1);
+			cli_command_help(cli->command);
+			return -(CLI_OK + 1);
 		default:
-			return -(cli_usage(cli, "unknown option '%s'", argv[at]) + 1);
+			return -(CLI_USAGE + 1);
 		}
 	}
 }

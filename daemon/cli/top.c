@@ -404,21 +404,17 @@ static int parse(struct cli *cli, struct top *t, int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	int option, status = CLI_OK;
+	static const char letters[] = ":bd:n:s:v:r:jph";
+	const char *word;
+	int option, status;
 
 	optind = 0;
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, ":bd:n:s:v:r:jph", options, NULL)) != -1) {
+	while ((option = cli_next_option(cli, argc, argv, letters, options, &word)) != -1) {
 		if (option == 'h') {
 			cli_command_help(cli->command);
 			return -(CLI_OK + 1);
 		}
-		if (option == ':')
-			status = cli_usage(cli, "option '%s' needs a value", argv[optind - 1]);
-		else if (option == '?')
-			status = cli_usage(cli, "unknown option '%s'", argv[optind - 1]);
-		else
-			status = set_option(cli, t, option, optarg);
+		status = option == '?' ? CLI_USAGE : set_option(cli, t, option, optarg);
 		if (status != CLI_OK)
 			return -(status + 1);
 	}

@@ -509,6 +509,11 @@ on_screen() {
 	done
 	run -2 ctl a status xra --nonsense
 	[[ $output == *"unknown option '--nonsense'"* ]]
+	for line in "top -Xb" "top xra -Xb" "capture -Xw file" "capture xra -Xw file"; do
+		# shellcheck disable=SC2086
+		run -2 ctl a $line
+		[[ $output == *"unknown option '-X"* ]]
+	done
 	run -2 ctl a status xra -r
 	[[ $output == *"option '-r' needs"* ]]
 }
