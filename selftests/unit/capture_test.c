@@ -331,6 +331,12 @@ static void make_batch(uint32_t seed)
 		case 5: /* as if not all bytes had come */
 			f->len++;
 			break;
+		case 6:
+			f->seg[0].len ^= 1;
+			break;
+		case 7:
+			f->seg[1].len ^= 1;
+			break;
 		}
 	}
 }
