@@ -30,7 +30,7 @@ static void count_wasted(struct xd_spin *s, uint64_t now)
 	if (s->wasted < XD_WASTED_LIMIT)
 		return;
 	s->wasted = 0;
-	s->short_until = now + XD_SHORT_NS;
+	s->short_until = now + XD_SHORT_SPINS_NS;
 }
 
 /* During back-off */

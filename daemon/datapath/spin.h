@@ -45,11 +45,12 @@
 /*
  * Spins become short if more than one in XD_WASTED_WEIGHT is wasted: each wasted one adds that to
  * a sum, each successful one subtracts 1, and the sum reaches XD_WASTED_LIMIT. They are short for
- * XD_SHORT_NS only, because the scheduler wakes a worker that sleeps where its peer's worker runs.
+ * XD_SHORT_SPINS_NS only: sleeping has a price, as the scheduler often wakes a worker on the core
+ * of the peer's worker.
  */
 #define XD_WASTED_WEIGHT 8
 #define XD_WASTED_LIMIT (6 * XD_WASTED_WEIGHT)
-#define XD_SHORT_NS 3000000u
+#define XD_SHORT_SPINS_NS 3000000u
 
 enum xd_idle {
 	XD_IDLE_YIELD,

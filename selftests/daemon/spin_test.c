@@ -239,7 +239,7 @@ static void test_wasted_spins(void)
 		if (s.spin.short_until > s.now)
 			break;
 	}
-	TAP_OK(n == 1000, "seldom wasted spins do not matter");
+	TAP_OK(n == 1000, "spins stay long if one in nine is wasted");
 }
 
 /* With a program that never yields, the worker spins rarely. */
