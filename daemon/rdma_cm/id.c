@@ -186,8 +186,12 @@ int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events
 {
 	struct xd_client *from = id->obj.client;
 	struct xd_cm_event *ev;
-	int err = change_channel(id, to);
+	int err;
 
+	*events_reported = id->events_reported;
+	if (to == from) /* its events are there: moving them within a queue would never end */
+		return 0;
+	err = change_channel(id, to);
 	if (err)
 		return err;
 	xd_cm_events_move(id, from->cm_channel, to->cm_channel);
@@ -196,6 +200,5 @@ int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events
 		if (ev->id == id && ev->request && ev->request->obj.client == from)
 			change_channel(ev->request, to);
 	}
-	*events_reported = id->events_reported;
 	return 0;
 }

@@ -140,7 +140,10 @@ uint32_t xd_cm_id_destroy(struct xd_cm_id *id);
 int xd_cm_id_get(struct xd_client *c, uint32_t number, struct xd_cm_id **out);
 int xd_cm_id_set_option(struct xd_cm_id *id, uint32_t level, uint32_t name, const void *value,
 			uint32_t length);
-/* Moves an id and its events to another channel. Errors as of xd_object_add(). */
+/*
+ * Moves an id and its events to a channel, which may be its own. Errors as of xd_object_add().
+ * *events_reported: events of the id that the program has read.
+ */
 int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events_reported);
 /* Takes QP 1 for the id until its end. -EBUSY: a program has it. */
 int xd_cm_id_hold_gsi(struct xd_cm_id *id);

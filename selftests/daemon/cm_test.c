@@ -1047,7 +1047,9 @@ static void test_migrate(void)
 	TAP_OK(accept_id(&from, b, other, "") == -EINVAL && !accept_id(&to, b, other, ""),
 	       "it is used through the new channel");
 	MUST(next_event(&from) == XD_CM_EVENT_CONNECT_RESPONSE && !establish(&from, a));
-	q.id = b;
+	TAP_OK(!command_with(&to, CMD(MIGRATE_ID), &q, sizeof(q), 4, to.token, XR_TOKEN_LEN) &&
+		       *(uint32_t *)to.c.body == 0,
+	       "an id with an unread event migrates to its own channel");
 	TAP_OK(!command_with(&from, CMD(MIGRATE_ID), &q, sizeof(q), 4, to.token, XR_TOKEN_LEN) &&
 		       next_event(&to) == -EAGAIN && next_event(&from) == XD_CM_EVENT_ESTABLISHED &&
 		       event.id == b,
@@ -1097,7 +1099,7 @@ static void test_limits(void)
 	create_id(&ch);
 	create_id(&ch);
 	TAP_OK(SEND(&ch, CREATE_ID, q, 4) == -ENOMEM &&
-		       strstr((char *)ch.c.body, "--client-max-cm-id is 2"),
+		       reason_has(&ch.c, "--client-max-cm-id is 2"),
 	       "limit of ids: ENOMEM, with the option's name");
 	fake.opt.client_max_cm_id = 1000;
 	close_channel(&ch);

@@ -113,6 +113,11 @@ int read_reply(struct conn *c)
 	return head.status;
 }
 
+bool reason_has(const struct conn *c, const char *text)
+{
+	return memmem(c->body, c->length, text, strlen(text));
+}
+
 int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const int *fds,
 	    uint32_t nfds)
 {

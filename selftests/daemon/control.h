@@ -55,6 +55,8 @@ void close_client(struct conn *c);
 void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint32_t nfds);
 /* Returns the status of the reply; 1: no reply yet; -EPIPE: the daemon closed the connection. */
 int read_reply(struct conn *c);
+/* True if the last reply's reason of an error contains `text` */
+bool reason_has(const struct conn *c, const char *text);
 int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const int *fds,
 	    uint32_t nfds);
 int ask(struct conn *c, uint32_t type, const void *body, size_t len);
