@@ -201,6 +201,11 @@ static void change_ring(struct xd_client *c, struct xd_cq *cq, struct resize_job
 	cq->depth = j->move.depth;
 }
 
+static int refuse_small(struct xd_client *c, int err, const struct resize_job *j)
+{
+	return xd_refuse(c, err, "more than %u completions have not been polled", j->depth);
+}
+
 static void resize_done(struct xd_client_job *job)
 {
 	struct resize_job *j = container_of(job, struct resize_job, job);
@@ -223,7 +228,7 @@ static void resize_done(struct xd_client_job *job)
 		return;
 	}
 	if (err) {
-		xd_refuse(c, err, "more than %u completions have not been polled", j->depth);
+		refuse_small(c, err, j);
 		xd_shm_free(c, &j->ring);
 	} else {
 		change_ring(c, cq, j);
@@ -242,7 +247,7 @@ static int start_resize(struct xd_client *c, struct xd_cq *cq, struct resize_job
 	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, j->depth, &j->move);
 	xd_workers_resume(c->dev->workers);
 	if (err)
-		return err;
+		return refuse_small(c, err, j);
 	if (j->move.end - j->move.first <= MOVE_AT_ONCE)
 		xd_client_do_job(c, &j->job);
 	else

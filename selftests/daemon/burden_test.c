@@ -302,7 +302,7 @@ static void test_endless_jobs(void)
 static void test_large_cq(void)
 {
 	struct slow_job slow = { .job = { .run = slow_run, .done = slow_done } };
-	struct xr_resize_cq_req q = { .depth = 32768 };
+	struct xr_resize_cq_req q;
 	struct xr_cqe cqe = { .status = IBV_WC_SUCCESS };
 	struct conn c, other;
 	struct xd_cq *cq;
@@ -317,6 +317,11 @@ static void test_large_cq(void)
 	for (cqe.wr_id = 0; cqe.wr_id < 10000; cqe.wr_id++)
 		MUST(!xt_cq_push(&xd_worker_engine(fake.dev.workers, 0)->flow, &cq->xt, &cqe,
 				 false));
+	q.depth = 8192;
+	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == -EINVAL &&
+		       reason_has(&c, "more than 8192 completions have not been polled"),
+	       "a ring without room for the completions is refused with the reason");
+	q.depth = 32768;
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
 	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1 && cq->depth == 16384,
