@@ -115,7 +115,8 @@ int xd_do_reserved_lkey(struct xd_client *c, struct xd_request *req, struct xd_r
 
 	if (!may_use(c))
 		return xd_refuse(c, -EPERM,
-				 "the user is neither an operator nor in the group --lkey-group");
+				 "the user is neither an operator nor in the group of "
+				 "--reserved-lkey-group");
 	if (!m->all)
 		err = xd_mem_on_demand(m->proc, 0, UINT64_MAX, true, &m->all);
 	if (err)
