@@ -260,11 +260,20 @@ XP_PUBLIC int fchdir(int fd)
 	return 0;
 }
 
+/* Like glibc: without a buffer, allocates `size` bytes, or as many as the path needs if 0. */
 static char *copy_path(const char *path, char *buf, size_t size)
 {
+	size_t needed = strlen(path) + 1;
+
+	if (buf && !size)
+		return xp_null(EINVAL);
+	if (!size)
+		size = needed;
+	if (size < needed)
+		return xp_null(ERANGE);
 	if (!buf)
-		return size && size <= strlen(path) ? xp_null(ERANGE) : strdup(path);
-	return size <= strlen(path) ? xp_null(ERANGE) : strcpy(buf, path);
+		buf = malloc(size);
+	return buf ? memcpy(buf, path, needed) : NULL;
 }
 
 XP_PUBLIC char *getcwd(char *buf, size_t size)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -245,13 +246,21 @@ static void other_calls(void)
 
 static void working_directory(void)
 {
-	char before[PATH_MAX], text[PATH_MAX];
+	char before[PATH_MAX], text[PATH_MAX], *room;
+	size_t none = 0;
 	struct stat st;
 	int fd = -1;
 
 	TAP_OK(getcwd(before, sizeof(before)) && !chdir(PORT) && getcwd(text, sizeof(text)) &&
 		       !strcmp(text, PORT),
 	       "chdir and getcwd");
+	room = getcwd(NULL, PATH_MAX);
+	TAP_OK(room && !strcmp(room, PORT) && malloc_usable_size(room) >= PATH_MAX,
+	       "getcwd allocates the size that the program names");
+	free(room);
+	TAP_OK(!getcwd(text, none) && errno == EINVAL && !getcwd(text, strlen(PORT)) &&
+		       errno == ERANGE && !getcwd(NULL, strlen(PORT)) && errno == ERANGE,
+	       "getcwd: EINVAL, ERANGE");
 	TAP_OK(!strcmp(text_of("state"), "4: ACTIVE\n") &&
 		       has(opendir("."), "cap_mask counters "
 					 "gid_attrs gids hw_counters lid lid_mask_count link_layer "
