@@ -319,21 +319,27 @@ static int open_gsi(struct xd_device *dev)
 	return xd_gsi_new(&config, &dev->gsi);
 }
 
+/* Logs the error of a step of the start whose functions do not log errors. */
+static int log_step(const char *step, int err)
+{
+	if (err)
+		xd_log(XD_ERR, "%s: %s", step, strerror(-err));
+	return err;
+}
+
 /* Everything that needs privileges */
 static int open_all(struct daemon *d)
 {
-	int err = xd_helper_start(&d->opt, &d->helper);
+	int err = log_step("starting the helper process", xd_helper_start(&d->opt, &d->helper));
 
-	if (err) {
-		xd_log(XD_ERR, "starting the helper process: %s", strerror(-err));
+	if (err)
 		return err;
-	}
 	d->lock_fd = xd_name_lock(d->opt.runtime_dir, d->opt.name);
 	if (d->lock_fd < 0)
 		return d->lock_fd;
 	err = open_net(d);
 	if (!err)
-		err = open_tables(&d->dev);
+		err = log_step("tables of keys and numbers", open_tables(&d->dev));
 	if (!err)
 		err = open_datapath(d);
 	return err ? err : xd_listener_open(&d->opt, &d->listener);
@@ -363,17 +369,20 @@ static void warn_unlimited(const char *what, int err)
 
 static int drop_privileges(void)
 {
-	int err = xd_privileges_drop(XD_ROLE_DAEMON);
+	int err = log_step("dropping privileges", xd_privileges_drop(XD_ROLE_DAEMON));
 
-	if (err) {
-		xd_log(XD_ERR, "dropping privileges: %s", strerror(-err));
+	if (err)
 		return err;
-	}
 	err = xd_landlock_enter();
 	if (err != -EOPNOTSUPP)
 		warn_unlimited("files", err);
 	warn_unlimited("system calls", xd_seccomp_enter(XD_ROLE_DAEMON));
 	return 0;
+}
+
+static int start_server(struct daemon *d)
+{
+	return xd_server_start(&d->dev, d->helper, &d->listener, &d->server);
 }
 
 /* Threads start last, as they inherit the privileges that are left. */
@@ -382,20 +391,20 @@ static int start(struct daemon *d)
 	int err = open_all(d);
 
 	if (!err)
-		err = hand_over(d);
+		err = log_step("handing over to the helper process", hand_over(d));
 	raise_nice_limit();
 	if (!err)
 		err = drop_privileges();
 	if (!err)
-		err = start_movers(d);
+		err = log_step("starting the movers", start_movers(d));
 	if (!err)
-		err = open_gsi(&d->dev);
+		err = log_step("QP 1", open_gsi(&d->dev));
 	if (!err)
-		err = xd_workers_start(d->dev.workers);
+		err = log_step("starting the workers", xd_workers_start(d->dev.workers));
 	if (!err)
-		err = xd_server_start(&d->dev, d->helper, &d->listener, &d->server);
+		err = log_step("serving programs", start_server(d));
 	if (!err)
-		err = xd_watchdog_start(&d->dev, &d->watchdog);
+		err = log_step("watchdog", xd_watchdog_start(&d->dev, &d->watchdog));
 	return err;
 }
 
@@ -540,11 +549,8 @@ int main(int argc, char **argv)
 		xd_log(XD_ERR, "user '%s' does not exist", d.opt.user);
 		return 1;
 	}
-	err = xd_spawner_start(spawned, &d.dev.spawner);
-	if (err) {
-		xd_log(XD_ERR, "start: %s", strerror(-err));
+	if (log_step("starting the spawner", xd_spawner_start(spawned, &d.dev.spawner)))
 		return 1;
-	}
 	d.dev.loop = xd_loop_new();
 	if (!d.dev.loop || watch_signals(&d)) {
 		xd_log(XD_ERR, "start: %s", strerror(errno));

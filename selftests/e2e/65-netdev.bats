@@ -187,6 +187,16 @@ teardown() {
 	[[ $output == *nothere* ]]
 }
 
+@test "the daemon names the step of its start that fails" {
+	hosts_up
+	# the limit of the user refuses a thread to the daemon, which is a process of that user then
+	run on a timeout $((20 * SLOW)) prlimit --nproc=1:1 "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
+		--bpffs "$RUN/bpf" --user "$DAEMON_USER"
+	echo "$output"
+	equal "status" "$status" 1
+	[[ $output == *"starting the workers: Resource temporarily unavailable"* ]]
+}
+
 @test "a second daemon for a device name is refused, and the first one continues" {
 	hosts_up
 	daemons_up
