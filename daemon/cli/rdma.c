@@ -101,6 +101,8 @@ static char *output_of_real(struct rdma *r)
 		*text = 0;
 	if (f)
 		fclose(f);
+	else
+		close(out[0]);
 	if (!err)
 		waitpid(pid, &status, 0);
 	if (err || !WIFEXITED(status) || WEXITSTATUS(status)) {

@@ -16,15 +16,16 @@
 int xd_event_socket_open(struct xd_clients *cs, struct xd_event_socket *es, enum xd_record record,
 			 int *client_end)
 {
-	int fds[2];
+	int fds[2], err;
 
 	/* The daemon's end never blocks; programs expect that their end does. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		return -errno;
 	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) || shutdown(fds[1], SHUT_RD)) {
+		err = -errno;
 		close(fds[0]);
 		close(fds[1]);
-		return -errno;
+		return err;
 	}
 	*es = (struct xd_event_socket){ .clients = cs, .record = record, .fd = fds[1] };
 	es->backlog_tail = &es->backlog;

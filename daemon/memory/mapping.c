@@ -44,14 +44,15 @@ static int pin_slice(struct xd_mapping *m, int ticket, uint64_t off, uint64_t si
 		.len = size,
 		.chunk_size = PAGE,
 	};
-	int fd = xd_helper_xdp_socket(ticket), tries;
+	int fd = xd_helper_xdp_socket(ticket), tries, err;
 
 	if (fd < 0)
 		return fd;
 	for (tries = 0; setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)); tries++) {
-		if ((errno != ENOBUFS && errno != ENOMEM) || tries == PIN_TRIES) {
+		err = -errno;
+		if ((err != -ENOBUFS && err != -ENOMEM) || tries == PIN_TRIES) {
 			close(fd);
-			return -errno;
+			return err;
 		}
 		usleep(PIN_PAUSE_US);
 	}

@@ -442,15 +442,18 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 
 static int memfd_of(const char *s, size_t length)
 {
+	const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 	int fd = memfd_create("xroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+	ssize_t n;
 
 	if (fd < 0)
 		return -errno;
 	/* pwrite() leaves the file offset at the start, for the reader. */
-	if (pwrite(fd, s, length, 0) == (ssize_t)length &&
-	    !fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	n = pwrite(fd, s, length, 0);
+	if (n == (ssize_t)length && !fcntl(fd, F_ADD_SEALS, seals))
 		return fd;
-	err = errno ? -errno : -ENOSPC;
+	/* A short write leaves errno as it was: memory for the rest was missing. */
+	err = n < 0 || n == (ssize_t)length ? -errno : -ENOMEM;
 	close(fd);
 	return err;
 }

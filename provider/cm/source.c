@@ -177,7 +177,8 @@ static int call_kernel(struct xp_cm_source *s, const struct xp_cm_command *c, vo
 	} req = { .head = { c->cmd, c->in, room } };
 	uint64_t addr = (uintptr_t)rep, value = (uintptr_t)c->extra;
 
-	memset(rep, 0, room);
+	if (room)
+		memset(rep, 0, room);
 	memcpy(req.body, c->u.bytes, c->in);
 	if (response >= 0)
 		memcpy(req.body + response, &addr, sizeof(addr));
