@@ -79,3 +79,12 @@ void json_address(struct json *j, const char *name, const struct xr_addr *a)
 		inet_ntop(AF_INET6, a->raw, s, sizeof(s));
 	json_text(j, name, s);
 }
+
+void json_mac(struct json *j, const char *name, const uint8_t mac[6])
+{
+	char s[sizeof("00:00:00:00:00:00")];
+
+	snprintf(s, sizeof(s), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
+		 mac[4], mac[5]);
+	json_text(j, name, s);
+}

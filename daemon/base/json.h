@@ -25,5 +25,6 @@ void json_hex(struct json *j, const char *name, uint64_t n);
 void json_boolean(struct json *j, const char *name, bool b);
 /* Writes a GID as IP address; IPv4-mapped ones in dotted form. */
 void json_address(struct json *j, const char *name, const struct xr_addr *a);
+void json_mac(struct json *j, const char *name, const uint8_t mac[6]);
 
 #endif /* XD_JSON_H */

@@ -2,7 +2,6 @@
 #include "ah.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,17 +214,13 @@ static void show_ah(struct json *j, struct xd_object *obj)
 {
 	const struct xd_ah *ah = container_of(obj, struct xd_ah, obj);
 	const struct xt_path *path = xt_ahs_path(obj->client->objects->ahs, obj->handle);
-	const uint8_t *m = path->dmac;
-	char mac[20];
 
-	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4],
-		 m[5]);
 	json_number(j, "ah", obj->handle);
 	json_number(j, "client", obj->client->id);
 	json_number(j, "pd", ah->pd->id->number);
 	json_number(j, "gid_index", ah->attr.sgid_index);
 	json_address(j, "peer", &path->dgid);
-	json_text(j, "mac", mac);
+	json_mac(j, "mac", path->dmac);
 	json_number(j, "vlan", path->vlan);
 	json_number(j, "hop_limit", path->hop_limit);
 	json_number(j, "traffic_class", path->traffic_class);

@@ -57,8 +57,7 @@ static uint32_t open_files(bool count)
 static void put_identity(struct json *j, const struct xd_device *dev)
 {
 	const struct xd_link *link = xd_net_link(dev->net);
-	const uint8_t *m = link->mac;
-	char s[40], guid[XR_GUID_TEXT];
+	char guid[XR_GUID_TEXT];
 
 	json_text(j, "device", dev->opt->name);
 	json_text(j, "version", XR_VERSION);
@@ -67,8 +66,7 @@ static void put_identity(struct json *j, const struct xd_device *dev)
 	json_text(j, "guid", guid);
 	json_text(j, "interface", link->ifname);
 	json_number(j, "ifindex", link->ifindex);
-	snprintf(s, sizeof(s), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
-	json_text(j, "mac", s);
+	json_mac(j, "mac", link->mac);
 	json_number(j, "mtu", link->mtu);
 	json_text(j, "link", link->up ? "up" : "down");
 	json_number(j, "path_mtu", xd_port_mtu(dev));
