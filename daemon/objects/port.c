@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "port.h"
 
+#include <infiniband/verbs.h>
+
 #include "daemon/clients/device.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
@@ -30,4 +32,13 @@ uint32_t xd_port_mtu(const struct xd_device *dev)
 	while (mtu > 256 && xd_port_link_mtu(mtu) > xd_net_link(dev->net)->mtu)
 		mtu /= 2;
 	return mtu;
+}
+
+uint8_t xd_port_mtu_code(uint32_t path_mtu)
+{
+	uint8_t code = IBV_MTU_256;
+
+	for (; path_mtu > 256; path_mtu /= 2)
+		code++;
+	return code;
 }

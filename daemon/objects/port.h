@@ -14,6 +14,9 @@ struct xd_device;
 uint32_t xd_port_mtu(const struct xd_device *dev);
 uint32_t xd_port_max_mtu(const struct xd_device *dev);
 
+/* Returns the enum ibv_mtu of a path MTU in bytes. */
+uint8_t xd_port_mtu_code(uint32_t path_mtu);
+
 /* Returns the MTU of a link that carries packets of a path MTU. */
 uint32_t xd_port_link_mtu(uint32_t path_mtu);
 

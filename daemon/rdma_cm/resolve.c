@@ -297,12 +297,7 @@ int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,
 
 uint8_t xd_cm_port_mtu(const struct xd_rdma_cm *cm)
 {
-	uint32_t bytes = xd_port_mtu(cm->dev);
-	uint8_t code = IBV_MTU_256;
-
-	for (; bytes > 256; bytes /= 2)
-		code++;
-	return code;
+	return xd_port_mtu_code(xd_port_mtu(cm->dev));
 }
 
 /*

@@ -18,15 +18,6 @@
 /* An OUI that is not assigned, as rdma_rxe has. Programs treat 0 as an error. */
 #define VENDOR_NONE 0xffffff
 
-static uint32_t mtu_code(uint32_t bytes)
-{
-	uint32_t code = IBV_MTU_256;
-
-	for (; bytes > 256; bytes /= 2)
-		code++;
-	return code;
-}
-
 /* ---- HELLO ----------------------------------------------------------------------------- */
 
 static int hello_fds(struct xd_client *c, struct xr_hello_rep *body, struct xd_reply *rep)
@@ -222,8 +213,8 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	p->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	p->phys_state = up ? 5 : 3; /* LinkUp, Disabled: IBTA 14.2.5.6 */
-	p->max_mtu = mtu_code(xd_port_max_mtu(c->dev));
-	p->active_mtu = mtu_code(xd_port_mtu(c->dev));
+	p->max_mtu = xd_port_mtu_code(xd_port_max_mtu(c->dev));
+	p->active_mtu = xd_port_mtu_code(xd_port_mtu(c->dev));
 	p->gid_tbl_len = XR_GID_TABLE_LEN;
 	p->pkey_tbl_len = 1;
 	p->active_speed = speed->speed;
