@@ -12,15 +12,10 @@
 
 #define MAX_DUMPS 10
 
-static bool is_link_local(const struct xr_addr *gid)
-{
-	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
-}
-
 static int free_index(const struct xd_net *net, const struct xr_addr *gid)
 {
 	/* index 0 is reserved for the first link-local address, unless it is another GID already */
-	if (is_link_local(gid) && !net->used[0] && !net->zero)
+	if (xr_gid_is_link_local(gid) && !net->used[0] && !net->zero)
 		return 0;
 	for (int i = 1; i < XR_GID_TABLE_LEN; i++)
 		if (!net->used[i])

@@ -135,29 +135,29 @@ static int on_source(const struct nlmsghdr *nlh, void *arg)
 }
 
 /* The scope of a link-local address is this interface. */
-static int request_source(struct xd_net *net, const struct xd_ip *dst, struct source *s)
+static int request_source(struct xd_net *net, const struct xr_addr *dst, struct source *s)
 {
-	bool link_local = dst->family == AF_INET6 && dst->bytes[0] == 0xfe &&
-			  (dst->bytes[1] & 0xc0) == 0x80;
+	struct xd_ip ip = xd_ip_of(dst);
 	char buf[512];
 	struct rtmsg *rtm;
-	struct nlmsghdr *nlh = route_request(buf, dst, &rtm);
+	struct nlmsghdr *nlh = route_request(buf, &ip, &rtm);
 
-	if (link_local)
+	s->ip.family = ip.family;
+	s->ip.len = ip.len;
+	if (xr_gid_is_link_local(dst))
 		mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
 	return xd_net_request(net, nlh, on_source, s);
 }
 
 int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr *src)
 {
-	struct xd_ip ip = xd_ip_of(dst);
-	struct source s = { .ip = { .family = ip.family, .len = ip.len } };
+	struct source s = { 0 };
 
 	if (xd_net_gid_index(net, dst) >= 0) {
 		*src = *dst;
 		return 0;
 	}
-	if (request_source(net, &ip, &s))
+	if (request_source(net, dst, &s))
 		return -ENETUNREACH;
 	if (s.ip.len == 4)
 		xr_gid_set_ipv4(src, *(uint32_t *)s.ip.bytes);
@@ -168,10 +168,9 @@ int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr 
 
 bool xd_net_is_local(struct xd_net *net, const struct xr_addr *addr)
 {
-	struct xd_ip ip = xd_ip_of(addr);
-	struct source s = { .ip = { .family = ip.family, .len = ip.len } };
+	struct source s = { 0 };
 
-	return !request_source(net, &ip, &s) && s.local;
+	return !request_source(net, addr, &s) && s.local;
 }
 
 /* ---- neighbours ---------------------------------------------------------------------- */

@@ -48,4 +48,10 @@ static inline bool xr_gid_equal(const struct xr_addr *a, const struct xr_addr *b
 	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]));
 }
 
+/* fe80::/10 (RFC 4291 section 2.4) */
+static inline bool xr_gid_is_link_local(const struct xr_addr *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
 #endif /* XROCE_GID_H */
