@@ -241,8 +241,9 @@ void xd_mover_state(const struct xd_mover *m, struct xd_mover_state *s)
 	s->ended = __atomic_load_n(&m->ended, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < m->all->workers; i++) {
 		c = &m->channel[i];
-		n = __atomic_load_n(&c->submitted, __ATOMIC_RELAXED) -
-		    __atomic_load_n(&c->collected, __ATOMIC_RELAXED);
+		/* In this order: the worker runs meanwhile; the difference is never negative. */
+		n = __atomic_load_n(&c->collected, __ATOMIC_ACQUIRE);
+		n = __atomic_load_n(&c->submitted, __ATOMIC_RELAXED) - n;
 		since = __atomic_load_n(&c->since, __ATOMIC_RELAXED);
 		s->accesses += n;
 		if (n && since < now && now - since > s->waiting_ns)

@@ -251,7 +251,7 @@ static bool collect_results(struct channel *c, uint64_t now)
 	c->look = now + LOOK_NS;
 	while (c->collected != end) {
 		at = c->collected % XD_MOVER_RING;
-		__atomic_store_n(&c->collected, c->collected + 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->collected, c->collected + 1, __ATOMIC_RELEASE);
 		finish(c, at, ended || c->ring->move[at].err ? -EFAULT : 0);
 	}
 	return true;

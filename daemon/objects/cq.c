@@ -449,8 +449,9 @@ static void show_cq(struct json *j, struct xd_object *obj)
 {
 	const struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
 	const struct xr_queue *queue = cq->ring.ptr;
-	uint32_t used = __atomic_load_n(&cq->xt.producer, __ATOMIC_RELAXED) -
-			__atomic_load_n(&queue->consumer, __ATOMIC_RELAXED);
+	/* In this order: both move on meanwhile, and the difference is never negative. */
+	uint32_t consumer = __atomic_load_n(&queue->consumer, __ATOMIC_ACQUIRE);
+	uint32_t used = __atomic_load_n(&cq->xt.producer, __ATOMIC_RELAXED) - consumer;
 
 	json_number(j, "cq", obj->handle);
 	json_number(j, "client", obj->client->id);
