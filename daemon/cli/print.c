@@ -424,10 +424,13 @@ static void drop_zero_rows(json_t *root)
 	json_t *list;
 	size_t i;
 
-	json_object_foreach(root, name,
-			    list) for (i = json_array_size(list);
-				       i-- > 0;) if (is_zero_row(json_array_get(list, i)))
-		json_array_remove(list, i);
+	json_object_foreach(root, name, list)
+	{
+		/* from the end, as removing a row changes the indices of those behind it */
+		for (i = json_array_size(list); i-- > 0;)
+			if (is_zero_row(json_array_get(list, i)))
+				json_array_remove(list, i);
+	}
 }
 
 static bool is_in(const json_t *row, const char *name, const char *state)

@@ -17,6 +17,9 @@
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "iter.skel.h"
+
+/* ---- the directory ------------------------------------------------------------------------- */
+
 static bool is_bpffs(const char *path)
 {
 	struct statfs fs;
@@ -108,6 +111,8 @@ int xd_pins_give(struct xd_pins *p)
 	p->fd = -1;
 	return fd;
 }
+
+/* ---- maps ------------------------------------------------------------------------------------ */
 
 static int pin_maps(const struct xd_pins *p, struct bpf_object *obj)
 {

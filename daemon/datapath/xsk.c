@@ -388,7 +388,9 @@ unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int
 		pos += descs;
 	}
 	x->rx.cached_cons += pos;
-	return n ? n : (xd_xsk_recv_done(x), 0);
+	if (!n) /* all frames were dropped, so the caller has none to give back */
+		xd_xsk_recv_done(x);
+	return n;
 }
 
 void xd_xsk_recv_done(struct xd_xsk *x)

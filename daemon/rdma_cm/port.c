@@ -23,6 +23,7 @@ struct xd_cm_port {
 
 /* ---- settings of the system ----------------------------------------------------- */
 
+/* Reads a range, or one number if last is NULL. A file that is not readable changes nothing. */
 static void read_sysctl(const char *path, unsigned *first, unsigned *last)
 {
 	FILE *f = fopen(path, "re");
@@ -34,7 +35,7 @@ static void read_sysctl(const char *path, unsigned *first, unsigned *last)
 	n = fscanf(f, "%u %u", &a, &b);
 	if (n >= 1 && a <= UINT16_MAX)
 		*first = a;
-	if (n == 2 && b >= a && b <= UINT16_MAX)
+	if (last && n == 2 && b >= a && b <= UINT16_MAX)
 		*last = b;
 	fclose(f);
 }
@@ -44,7 +45,7 @@ void xd_cm_ports_init(struct xd_rdma_cm *cm)
 	unsigned first = 32768, last = 60999, unprivileged = 1024;
 
 	read_sysctl("/proc/sys/net/ipv4/ip_local_port_range", &first, &last);
-	read_sysctl("/proc/sys/net/ipv4/ip_unprivileged_port_start", &unprivileged, &last);
+	read_sysctl("/proc/sys/net/ipv4/ip_unprivileged_port_start", &unprivileged, NULL);
 	cm->first_port = (uint16_t)first;
 	cm->last_port = (uint16_t)(last < first ? first : last);
 	cm->unprivileged_port = (uint16_t)unprivileged;
