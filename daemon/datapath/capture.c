@@ -426,7 +426,7 @@ static uint32_t room(const struct xd_tap *t)
 
 /*
  * Writes those of up to n packets behind p->frame that are like it, while there is room, and
- * returns their number. What packets of a stream have in common is looked up once.
+ * returns their number. The fields that packets of a stream share are looked up once.
  */
 static uint32_t put_alike(struct xd_tap *t, const struct xd_packet *p, uint32_t n)
 {

@@ -54,7 +54,7 @@ static void add_verdict(struct text *t, uint8_t reason)
 	}
 }
 
-/* What xd_capture_subject() packs */
+/* The fields that xd_capture_subject() packs into one value */
 struct subject {
 	uint32_t qpn;
 	uint16_t queue;

@@ -99,7 +99,7 @@ struct xd_pauses {
 const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws);
 
 struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index);
-/* What the engine passes to callbacks, and the eventfd that ends the worker's sleep */
+/* The argument that the engine passes to callbacks, and the eventfd that ends the worker's sleep */
 void *xd_worker_ctx(struct xd_workers *ws, uint32_t index);
 int xd_worker_wake_fd(const struct xd_workers *ws, uint32_t index);
 /* Paused */

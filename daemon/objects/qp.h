@@ -35,7 +35,7 @@ struct xd_qp {
 	struct xd_resolve *resolve; /* of a new path after the network changed */
 	uint32_t attached;	    /* number of multicast groups that it is attached to */
 
-	/* what the readers of `xroce monitor` know */
+	/* as last reported to the readers of `xroce monitor` */
 	struct xd_qp_known {
 		uint32_t state;
 		uint64_t naks[XD_QP_NAKS], timeouts;

@@ -5,7 +5,7 @@
  *
  * The data is a polynomial over GF(2), bit 0 of the first byte first. A block that is n bits before
  * another one is folded into it: its halves are multiplied by x^(n+32) and x^(n-32) modulo the
- * polynomial of the CRC. What remains at the end has the same CRC as the data. ("Fast CRC
+ * polynomial of the CRC. The block that remains has the same CRC as the data. ("Fast CRC
  * Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel, 2009)
  */
 #include "crc.h"

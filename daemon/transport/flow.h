@@ -7,9 +7,9 @@
  *
  * The unit of the deficit is a byte. A packet costs its length and XT_PACKET_COST, as the work for
  * a packet of any length takes about as long as copying 4 KiB. The flow of a QP is charged for all
- * frames that the QP sends, also ACKs and READ responses, for loopback, and for events. What is
- * sent out of turn reduces the next turns. A flow that exceeds its share by more than a turn also
- * raises its completion events in its turn.
+ * frames that the QP sends, also ACKs and READ responses, for loopback, and for events. Frames that
+ * are sent out of turn reduce the next turns. A flow that exceeds its share by more than a turn
+ * also raises its completion events in its turn.
  *
  * Flows compete if several of them send or receive in the same few milliseconds. Windows and rounds
  * are smaller then, as what one flow has in flight or sends in a round delays the others.

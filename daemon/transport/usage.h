@@ -12,6 +12,9 @@
 
 #include <stdint.h>
 
+struct xt_engine;
+struct xt_key;
+
 enum xt_use {
 	XT_USE_NONE,
 	XT_USE_REMOTE_WRITE, /* WRITEs and ATOMIC WRITEs of the peer */
@@ -31,7 +34,7 @@ struct xt_usage {
 /* Regions that an engine can use in turn without adding to their totals in between */
 #define XT_USAGE_PLACES 1024
 
-/* What an engine has not added to the totals of a region */
+/* Counts of an engine that are not yet in the totals of a region */
 struct xt_usage_entry {
 	struct xt_key *region;
 	uint32_t generation; /* of the region; if its key was released since, nothing is added */
@@ -39,8 +42,7 @@ struct xt_usage_entry {
 	struct xt_usage usage;
 };
 
-/* Adds everything that an engine has counted to the totals. It does not run. */
-struct xt_engine;
+/* Adds everything that an engine has counted to the totals. The engine must not run meanwhile. */
 void xt_usage_settle(struct xt_engine *e);
 
 #endif /* XT_USAGE_H */

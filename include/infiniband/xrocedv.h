@@ -72,8 +72,7 @@ struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
  * not concern other programs, except that packets to them are lost or late. Returns 0 or a positive
  * errno: EINVAL (an error in a rule; XROCE_DEBUG=1 prints it with its line), ENOSPC (a context has
  * at most 16 rules, all contexts of a device 48), EPERM (only operators may send changed packets
- * with a right ICRC), EFBIG (more than 32768 bytes), EOPNOTSUPP (not an
- * xroce device).
+ * with a right ICRC), EFBIG (more than 32768 bytes), EOPNOTSUPP (not an xroce device).
  */
 int xrocedv_set_faults(struct ibv_context *context, const char *rules);
 

@@ -149,7 +149,7 @@ enum act {
 	ACT_COUNT
 };
 
-/* What an end has sent of one kind of message */
+/* The messages of one kind that an end has sent */
 struct sent {
 	struct blob data; /* private data that the program passed */
 	unsigned count;

@@ -338,7 +338,7 @@ static void test_absent_at_registration(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* What a client keeps mapped after DEREG_MR is its own affair. */
+/* DEREG_MR ends the daemon's mapping, although the client keeps its own. */
 static void test_deregistered(void)
 {
 	int fd = memfd(4 * PAGE, SEALED), i, fds;

@@ -41,7 +41,7 @@ struct address parse_address(const char *host, const char *port);
 /* Returns a channel that does not block. Ends the process if there is no device. */
 struct rdma_event_channel *new_channel(void);
 
-/* What the QPs of a program have together */
+/* Objects that the QPs of a program share */
 struct shared {
 	struct ibv_context *ctx; /* NULL: not created yet */
 	struct ibv_pd *pd;	 /* that of librdmacm ends with its last id */

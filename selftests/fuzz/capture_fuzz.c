@@ -45,7 +45,7 @@ static void fill(struct stream *in, uint8_t *memory)
 		data[i] = bytes[i % len];
 }
 
-/* Whatever the rings have, only bytes of the rings are read, and every block is complete. */
+/* With any content of the rings, only their bytes are read, and every block is complete. */
 static void read_run(const struct capture_run *run, const uint8_t *memory, FILE *out)
 {
 	uint32_t n;

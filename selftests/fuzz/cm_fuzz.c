@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The CM engine with hostile peers and any user. Whatever arrives, whatever the user calls and in
- * whatever order, limits hold, events come in a legal order, and nothing is left when the user has
- * destroyed all ids.
+ * The CM engine with hostile peers and any user. For all messages that arrive, and all calls of the
+ * user in any order: limits hold, events come in a legal order, and nothing is left when the user
+ * has destroyed all ids.
  *
  * Input: steps, each an action byte followed by the values that the action reads; see step().
  */
@@ -17,7 +17,7 @@
 #define HISTORY 8
 #define GUID 0x0200000000000001ull
 
-/* What a user has of an id */
+/* An id as its user sees it */
 struct user {
 	struct xc_id *id;
 	bool sidr, active;

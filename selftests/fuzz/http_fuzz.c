@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	MUST(head || !length);
 	memcpy(head, data, length);
-	/* Whatever the pieces are in which a request arrives, only the first status counts. */
+	/* A request may arrive in any pieces; the first status counts. */
 	for (size_t n = 1; n <= length && !before; n++)
 		before = xd_http_status(head, n, PAGE);
 	status = length ? xd_http_status(head, length, PAGE) : 0;

@@ -393,8 +393,8 @@ static bool send_may_fail(const struct sim_qp *q, const struct sim_op *op, uint3
 	if (op->broken && status == status_of(op->broken))
 		return true;
 	/*
-	 * The peer's NAK may have been lost, and a peer in ERR sends no other. What still waits
-	 * when the connection is closed had no receives, because the peer gave up.
+	 * The peer's NAK may have been lost, and a peer in ERR sends no other. Operations that
+	 * still wait when the connection is closed had no receives, because the peer gave up.
 	 */
 	if (q->conn->script == SCRIPT_BREAK && q->conn->victim == q - q->conn->qp &&
 	    q->conn->phase == CONN_RUNNING && q->conn->rnr_retry == 7 &&

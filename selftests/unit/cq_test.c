@@ -397,7 +397,7 @@ static void push_of(struct xt_cq *cq, uint32_t status, uint32_t qpn, bool is_rec
 	xt_cq_push(&engine->flow, cq, &cqe, false);
 }
 
-/* What tools show of a CQ */
+/* The counters and the failure of a CQ, which tools show */
 static void test_history(void)
 {
 	struct xr_queue *q = new_queue(DEPTH);

@@ -108,7 +108,7 @@ static uint64_t fill(struct world *w, uint32_t list, uint32_t block, const struc
 	return BLOCKS * (uint64_t)(block + xr_signature_len(wire->type));
 }
 
-/* What the region has in memory: blocks of data, with their PI behind each of them. */
+/* Collects the bytes of the region in memory: blocks of data, each followed by its PI. */
 static void gather(uint8_t *out, uint32_t block, uint32_t pi, bool apart)
 {
 	const uint8_t *data = memory + DATA_AT, *pis = memory + PI_AT;

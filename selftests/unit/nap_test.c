@@ -59,7 +59,7 @@ static void streams(void)
 	}
 }
 
-/* What was measured before says nothing once the queue has been nearly empty, or was not polled. */
+/* Earlier measurements do not count once the queue was nearly empty, or was not polled. */
 static void later(void)
 {
 	static const struct pattern large = { 80, 1, 128 };
