@@ -11,90 +11,87 @@
 
 /* ---- binding ------------------------------------------------------------- */
 
+static const struct bind_row {
+	const char *what;
+	bool type_2;
+	uint32_t from, len, access, remove_access; /* removed from the region */
+	uint32_t lkey_xor, rkey_xor, window_xor, pd, state;
+	enum xr_reason why;
+} binds[] = {
+	{ "type 1", false, FROM, LEN, RW, .why = 0 },
+	{ "type 2", true, FROM, LEN, RW, .why = 0 },
+	{ "whole region", true, 0, SIZE, XR_ACCESS_REMOTE, .why = 0 },
+	{ "last byte of the region", true, SIZE - 1, 1, RW, .why = 0 },
+	{ "zero-based", true, FROM, LEN, RW | XR_ACCESS_ZERO_BASED, .why = 0 },
+	{ "local write access requested, too", false, FROM, LEN, RW | XR_ACCESS_LOCAL_WRITE,
+	  .why = 0 },
+	{ "READ access to a region without local write", true, FROM, LEN, XR_ACCESS_REMOTE_READ,
+	  .remove_access = XR_ACCESS_LOCAL_WRITE },
+	{ "zero-based, type 1", false, FROM, LEN, RW | XR_ACCESS_ZERO_BASED, .why = XR_KEY_ACCESS },
+	{ "access flag invalid for windows", true, FROM, LEN, RW | XR_ACCESS_MW_BIND,
+	  .why = XR_KEY_ACCESS },
+	{ "no length, type 2", true, FROM, 0, RW, .why = XR_KEY_RANGE },
+	{ "region without MW_BIND access", true, FROM, LEN, RW, .remove_access = XR_ACCESS_MW_BIND,
+	  .why = XR_KEY_ACCESS },
+	{ "WRITE access to a region without local write", true, FROM, LEN, RW,
+	  .remove_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+	{ "atomic access to a region without local write", true, FROM, LEN, XR_ACCESS_REMOTE_ATOMIC,
+	  .remove_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+	{ "one byte before the region", true, -1u, LEN, RW, .why = XR_KEY_RANGE },
+	{ "one byte past the region", true, SIZE - LEN + 1, LEN, RW, .why = XR_KEY_RANGE },
+	{ "wraps around the address space", true, FROM, -1u, RW, .why = XR_KEY_RANGE },
+	{ "L_Key with another variant", true, FROM, LEN, RW, .lkey_xor = 1, .why = XR_KEY_VARIANT },
+	{ "nonexistent region", true, FROM, LEN, RW, .lkey_xor = 0x700, .why = XR_KEY_INDEX },
+	{ "nonexistent window", true, FROM, LEN, RW, .window_xor = 0x700, .why = XR_KEY_INDEX },
+	{ "new R_Key of another window", true, FROM, LEN, RW, .rkey_xor = 0x700,
+	  .why = XR_KEY_INDEX },
+	{ "window of another PD", true, FROM, LEN, RW, .pd = 2, .why = XR_KEY_PD },
+	{ "already bound, type 2", true, FROM, LEN, RW, .state = XR_KEY_VALID,
+	  .why = XR_KEY_STATE },
+	{ "being changed", true, FROM, LEN, RW, .state = XR_KEY_INVALID, .why = XR_KEY_STATE },
+};
+
+static void check_bind(const struct bind_row *r)
+{
+	struct xr_send_wqe *wqe;
+	struct xr_cqe cqe = { 0 };
+	struct world w;
+
+	begin(&w);
+	make_window(&w, r->type_2);
+	w.mr.key->entry.access &= ~r->remove_access;
+	w.window->entry.state = r->state;
+	if (r->pd)
+		w.window->entry.pd = r->pd;
+	wqe = post_bind(&w, 0, 1, 0x55, r->from, r->len == -1u ? -2ull : r->len, r->access);
+	if (r->from == -1u)
+		wqe->remote_addr = BASE - 1;
+	wqe->bind.mr_lkey ^= r->lkey_xor;
+	wqe->bind.new_rkey ^= r->rkey_xor;
+	wqe->bind.mw_rkey ^= r->window_xor;
+	h_post_send(&w.q[0], 2, XR_WR_RDMA_WRITE, 0, 0, 0);
+	run_until_idle(&w);
+	status_of(&w, 1, &cqe);
+	if (r->why)
+		TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
+			       cqe.vendor_err == (XR_VERR_BIND | r->why << 8) &&
+			       status_of(&w, 2, NULL) == IBV_WC_WR_FLUSH_ERR &&
+			       w.window->entry.state == r->state && !w.mr.key->windows &&
+			       !w.window->entry.variant,
+		       "%s: refused to bind: %s", path_name(), r->what);
+	else
+		TAP_OK(!cqe.status && cqe.opcode == IBV_WC_BIND_MW &&
+			       w.window->entry.state == XR_KEY_VALID &&
+			       w.window->entry.variant == 0x55 && w.mr.key->windows == 1 &&
+			       w.h->keys_changed == 1 && !status_of(&w, 2, NULL),
+		       "%s: bind: %s", path_name(), r->what);
+	end(&w);
+}
+
 static void test_bind(void)
 {
-	static const struct row {
-		const char *what;
-		bool type_2;
-		uint32_t from, len, access, remove_access; /* removed from the region */
-		uint32_t lkey_xor, rkey_xor, window_xor, pd, state;
-		enum xr_reason why;
-	} rows[] = {
-		{ "type 1", false, FROM, LEN, RW, .why = 0 },
-		{ "type 2", true, FROM, LEN, RW, .why = 0 },
-		{ "whole region", true, 0, SIZE, XR_ACCESS_REMOTE, .why = 0 },
-		{ "last byte of the region", true, SIZE - 1, 1, RW, .why = 0 },
-		{ "zero-based", true, FROM, LEN, RW | XR_ACCESS_ZERO_BASED, .why = 0 },
-		{ "local write access requested, too", false, FROM, LEN, RW | XR_ACCESS_LOCAL_WRITE,
-		  .why = 0 },
-		{ "READ access to a region without local write", true, FROM, LEN,
-		  XR_ACCESS_REMOTE_READ, .remove_access = XR_ACCESS_LOCAL_WRITE },
-		{ "zero-based, type 1", false, FROM, LEN, RW | XR_ACCESS_ZERO_BASED,
-		  .why = XR_KEY_ACCESS },
-		{ "access flag invalid for windows", true, FROM, LEN, RW | XR_ACCESS_MW_BIND,
-		  .why = XR_KEY_ACCESS },
-		{ "no length, type 2", true, FROM, 0, RW, .why = XR_KEY_RANGE },
-		{ "region without MW_BIND access", true, FROM, LEN, RW,
-		  .remove_access = XR_ACCESS_MW_BIND, .why = XR_KEY_ACCESS },
-		{ "WRITE access to a region without local write", true, FROM, LEN, RW,
-		  .remove_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
-		{ "atomic access to a region without local write", true, FROM, LEN,
-		  XR_ACCESS_REMOTE_ATOMIC, .remove_access = XR_ACCESS_LOCAL_WRITE,
-		  .why = XR_KEY_ACCESS },
-		{ "one byte before the region", true, -1u, LEN, RW, .why = XR_KEY_RANGE },
-		{ "one byte past the region", true, SIZE - LEN + 1, LEN, RW, .why = XR_KEY_RANGE },
-		{ "wraps around the address space", true, FROM, -1u, RW, .why = XR_KEY_RANGE },
-		{ "L_Key with another variant", true, FROM, LEN, RW, .lkey_xor = 1,
-		  .why = XR_KEY_VARIANT },
-		{ "nonexistent region", true, FROM, LEN, RW, .lkey_xor = 0x700,
-		  .why = XR_KEY_INDEX },
-		{ "nonexistent window", true, FROM, LEN, RW, .window_xor = 0x700,
-		  .why = XR_KEY_INDEX },
-		{ "new R_Key of another window", true, FROM, LEN, RW, .rkey_xor = 0x700,
-		  .why = XR_KEY_INDEX },
-		{ "window of another PD", true, FROM, LEN, RW, .pd = 2, .why = XR_KEY_PD },
-		{ "already bound, type 2", true, FROM, LEN, RW, .state = XR_KEY_VALID,
-		  .why = XR_KEY_STATE },
-		{ "being changed", true, FROM, LEN, RW, .state = XR_KEY_INVALID,
-		  .why = XR_KEY_STATE },
-	};
-
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct row *r = &rows[i];
-		struct xr_send_wqe *wqe;
-		struct xr_cqe cqe = { 0 };
-		struct world w;
-
-		begin(&w);
-		make_window(&w, r->type_2);
-		w.mr.key->entry.access &= ~r->remove_access;
-		w.window->entry.state = r->state;
-		if (r->pd)
-			w.window->entry.pd = r->pd;
-		wqe = post_bind(&w, 0, 1, 0x55, r->from, r->len == -1u ? -2ull : r->len, r->access);
-		if (r->from == -1u)
-			wqe->remote_addr = BASE - 1;
-		wqe->bind.mr_lkey ^= r->lkey_xor;
-		wqe->bind.new_rkey ^= r->rkey_xor;
-		wqe->bind.mw_rkey ^= r->window_xor;
-		h_post_send(&w.q[0], 2, XR_WR_RDMA_WRITE, 0, 0, 0);
-		run_until_idle(&w);
-		status_of(&w, 1, &cqe);
-		if (r->why)
-			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
-				       cqe.vendor_err == (XR_VERR_BIND | r->why << 8) &&
-				       status_of(&w, 2, NULL) == IBV_WC_WR_FLUSH_ERR &&
-				       w.window->entry.state == r->state && !w.mr.key->windows &&
-				       !w.window->entry.variant,
-			       "%s: refused to bind: %s", path_name(), r->what);
-		else
-			TAP_OK(!cqe.status && cqe.opcode == IBV_WC_BIND_MW &&
-				       w.window->entry.state == XR_KEY_VALID &&
-				       w.window->entry.variant == 0x55 && w.mr.key->windows == 1 &&
-				       w.h->keys_changed == 1 && !status_of(&w, 2, NULL),
-			       "%s: bind: %s", path_name(), r->what);
-		end(&w);
-	}
+	for (size_t i = 0; i < sizeof(binds) / sizeof(binds[0]); i++)
+		check_bind(&binds[i]);
 }
 
 #define PAGE 4096ul
@@ -261,109 +258,109 @@ static void test_rebind_type_1(void)
 
 enum target { TYPE_1, TYPE_2, REGION, FAST };
 
+static const struct invalidate_row {
+	const char *what;
+	enum target target;
+	unsigned by; /* QP */
+	bool remote;
+	uint32_t key_xor, access, pd, windows;
+	bool bound_elsewhere, free;
+	enum xr_reason why;
+} invalidations[] = {
+	{ "type 2 window", TYPE_2, .by = 0 },
+	{ "type 2 window, by SEND with Invalidate", TYPE_2, .remote = true },
+	{ "free window", TYPE_2, .free = true },
+	{ "free window, by SEND with Invalidate", TYPE_2, .remote = true, .free = true },
+	{ "fast region", FAST, .by = 0 },
+	{ "fast region, by SEND with Invalidate", FAST, .remote = true },
+	{ "fast region, by another QP", FAST, .by = 2 },
+	{ "free fast region", FAST, .free = true },
+	{ "window of another QP", TYPE_2, .by = 2, .why = XR_KEY_STATE },
+	{ "window of another QP, by SEND with Invalidate", TYPE_2, .remote = true,
+	  .bound_elsewhere = true, .why = XR_KEY_STATE },
+	{ "type 1 window", TYPE_1, .why = XR_KEY_ACCESS },
+	{ "type 1 window, by SEND with Invalidate", TYPE_1, .remote = true, .why = XR_KEY_ACCESS },
+	{ "region registered by a verb", REGION, .why = XR_KEY_ACCESS },
+	{ "region registered by a verb, by SEND with Invalidate", REGION, .remote = true,
+	  .why = XR_KEY_ACCESS },
+	{ "stale key", TYPE_2, .key_xor = 1, .why = XR_KEY_VARIANT },
+	{ "stale key, by SEND with Invalidate", TYPE_2, .key_xor = 1, .remote = true,
+	  .why = XR_KEY_VARIANT },
+	{ "stale key of a free window", TYPE_2, .key_xor = 1, .free = true, .why = XR_KEY_VARIANT },
+	{ "nonexistent key", TYPE_2, .key_xor = 0x700, .why = XR_KEY_INDEX },
+	{ "nonexistent key, by SEND with Invalidate", TYPE_2, .key_xor = 0x700, .remote = true,
+	  .why = XR_KEY_INDEX },
+	{ "fast region of another PD", FAST, .pd = 2, .why = XR_KEY_PD },
+	{ "fast region without remote access, by SEND with Invalidate", FAST, .remote = true,
+	  .access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+	{ "fast region with a bound window", FAST, .windows = 1, .why = XR_KEY_STATE },
+};
+
+static void check_invalidation(const struct invalidate_row *r)
+{
+	struct xr_cqe cqe = { 0 }, got = { 0 };
+	struct xt_key *key;
+	struct world w;
+	uint32_t value;
+	int status;
+
+	begin(&w);
+	make_window(&w, r->target == TYPE_2);
+	key = r->target <= TYPE_2 ? w.window : w.mr.key;
+	if (r->target <= TYPE_2 && !r->free)
+		do_bind(&w, 1, FROM, LEN, RW);
+	if (r->target == FAST)
+		key->entry.flags = XR_KEYF_FAST;
+	if (r->free)
+		key->entry.state = XR_KEY_FREE;
+	if (r->access)
+		key->entry.access = r->access;
+	if (r->pd)
+		key->entry.pd = r->pd;
+	if (r->bound_elsewhere)
+		key->entry.qpn = w.q[2].qpn;
+	if (r->target == FAST)
+		key->windows = r->windows;
+	value = xt_key_value(key) ^ r->key_xor;
+	if (r->remote) {
+		h_post_recv(&w.q[0], 8, BASE, 0, w.lkey);
+		post_inv(&w, 1, 9, XR_WR_SEND_WITH_INV, value);
+	} else {
+		post_inv(&w, r->by, 9, XR_WR_LOCAL_INV, value);
+	}
+	run_until_idle(&w);
+	if (r->remote)
+		status_of(&w, 8, &got);
+	status = status_of(&w, 9, &cqe);
+	if (r->why && r->remote)
+		TAP_OK(status == IBV_WC_REM_ACCESS_ERR && got.status == IBV_WC_REM_INV_REQ_ERR &&
+			       got.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
+			       key->entry.state == XR_KEY_VALID,
+		       "%s: refused to invalidate: %s", path_name(), r->what);
+	else if (r->why)
+		TAP_OK(status == IBV_WC_MW_BIND_ERR &&
+			       cqe.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
+			       key->entry.state == (r->free ? XR_KEY_FREE : XR_KEY_VALID),
+		       "%s: refused to invalidate: %s", path_name(), r->what);
+	else
+		TAP_OK(!status && key->entry.state == XR_KEY_FREE &&
+			       (r->free || w.h->quiesced == 1) &&
+			       (r->remote ? got.invalidated_rkey == value &&
+						    got.wc_flags == IBV_WC_WITH_INV
+					  : cqe.opcode == IBV_WC_LOCAL_INV) &&
+			       (r->target == FAST || !w.mr.key->windows),
+		       "%s: invalidate: %s", path_name(), r->what);
+	if (r->target == FAST)
+		key->windows = 0;
+	if (r->bound_elsewhere)
+		key->entry.qpn = w.q[0].qpn;
+	end(&w);
+}
+
 static void test_invalidate(void)
 {
-	static const struct row {
-		const char *what;
-		enum target target;
-		unsigned by; /* QP */
-		bool remote;
-		uint32_t key_xor, access, pd, windows;
-		bool bound_elsewhere, free;
-		enum xr_reason why;
-	} rows[] = {
-		{ "type 2 window", TYPE_2, .by = 0 },
-		{ "type 2 window, by SEND with Invalidate", TYPE_2, .remote = true },
-		{ "free window", TYPE_2, .free = true },
-		{ "free window, by SEND with Invalidate", TYPE_2, .remote = true, .free = true },
-		{ "fast region", FAST, .by = 0 },
-		{ "fast region, by SEND with Invalidate", FAST, .remote = true },
-		{ "fast region, by another QP", FAST, .by = 2 },
-		{ "free fast region", FAST, .free = true },
-		{ "window of another QP", TYPE_2, .by = 2, .why = XR_KEY_STATE },
-		{ "window of another QP, by SEND with Invalidate", TYPE_2, .remote = true,
-		  .bound_elsewhere = true, .why = XR_KEY_STATE },
-		{ "type 1 window", TYPE_1, .why = XR_KEY_ACCESS },
-		{ "type 1 window, by SEND with Invalidate", TYPE_1, .remote = true,
-		  .why = XR_KEY_ACCESS },
-		{ "region registered by a verb", REGION, .why = XR_KEY_ACCESS },
-		{ "region registered by a verb, by SEND with Invalidate", REGION, .remote = true,
-		  .why = XR_KEY_ACCESS },
-		{ "stale key", TYPE_2, .key_xor = 1, .why = XR_KEY_VARIANT },
-		{ "stale key, by SEND with Invalidate", TYPE_2, .key_xor = 1, .remote = true,
-		  .why = XR_KEY_VARIANT },
-		{ "stale key of a free window", TYPE_2, .key_xor = 1, .free = true,
-		  .why = XR_KEY_VARIANT },
-		{ "nonexistent key", TYPE_2, .key_xor = 0x700, .why = XR_KEY_INDEX },
-		{ "nonexistent key, by SEND with Invalidate", TYPE_2, .key_xor = 0x700,
-		  .remote = true, .why = XR_KEY_INDEX },
-		{ "fast region of another PD", FAST, .pd = 2, .why = XR_KEY_PD },
-		{ "fast region without remote access, by SEND with Invalidate", FAST,
-		  .remote = true, .access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
-		{ "fast region with a bound window", FAST, .windows = 1, .why = XR_KEY_STATE },
-	};
-
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct row *r = &rows[i];
-		struct xr_cqe cqe = { 0 }, got = { 0 };
-		struct xt_key *key;
-		struct world w;
-		uint32_t value;
-		int status;
-
-		begin(&w);
-		make_window(&w, r->target == TYPE_2);
-		key = r->target <= TYPE_2 ? w.window : w.mr.key;
-		if (r->target <= TYPE_2 && !r->free)
-			do_bind(&w, 1, FROM, LEN, RW);
-		if (r->target == FAST)
-			key->entry.flags = XR_KEYF_FAST;
-		if (r->free)
-			key->entry.state = XR_KEY_FREE;
-		if (r->access)
-			key->entry.access = r->access;
-		if (r->pd)
-			key->entry.pd = r->pd;
-		if (r->bound_elsewhere)
-			key->entry.qpn = w.q[2].qpn;
-		if (r->target == FAST)
-			key->windows = r->windows;
-		value = xt_key_value(key) ^ r->key_xor;
-		if (r->remote) {
-			h_post_recv(&w.q[0], 8, BASE, 0, w.lkey);
-			post_inv(&w, 1, 9, XR_WR_SEND_WITH_INV, value);
-		} else {
-			post_inv(&w, r->by, 9, XR_WR_LOCAL_INV, value);
-		}
-		run_until_idle(&w);
-		if (r->remote)
-			status_of(&w, 8, &got);
-		status = status_of(&w, 9, &cqe);
-		if (r->why && r->remote)
-			TAP_OK(status == IBV_WC_REM_ACCESS_ERR &&
-				       got.status == IBV_WC_REM_INV_REQ_ERR &&
-				       got.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
-				       key->entry.state == XR_KEY_VALID,
-			       "%s: refused to invalidate: %s", path_name(), r->what);
-		else if (r->why)
-			TAP_OK(status == IBV_WC_MW_BIND_ERR &&
-				       cqe.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
-				       key->entry.state == (r->free ? XR_KEY_FREE : XR_KEY_VALID),
-			       "%s: refused to invalidate: %s", path_name(), r->what);
-		else
-			TAP_OK(!status && key->entry.state == XR_KEY_FREE &&
-				       (r->free || w.h->quiesced == 1) &&
-				       (r->remote ? got.invalidated_rkey == value &&
-							    got.wc_flags == IBV_WC_WITH_INV
-						  : cqe.opcode == IBV_WC_LOCAL_INV) &&
-				       (r->target == FAST || !w.mr.key->windows),
-			       "%s: invalidate: %s", path_name(), r->what);
-		if (r->target == FAST)
-			key->windows = 0;
-		if (r->bound_elsewhere)
-			key->entry.qpn = w.q[0].qpn;
-		end(&w);
-	}
+	for (size_t i = 0; i < sizeof(invalidations) / sizeof(invalidations[0]); i++)
+		check_invalidation(&invalidations[i]);
 }
 
 /* A SEND with Invalidate of several packets frees the key only with its last one. */

@@ -549,75 +549,83 @@ static void test_fields(void)
 
 /* ---- texts that are refused --------------------------------------------------------------- */
 
+static const struct {
+	const char *text, *why;
+} refused_texts[] = {
+	{ "drop prob 1.1", "line 1: 'prob' needs a probability from 0 to 1" },
+	{ "drop prob 101%", "'prob'" },
+	{ "drop prob nan", "not 'nan'" },
+	{ "drop prob 1e-10", "'prob' needs 0 or a probability of at least 1e-9" },
+	{ "drop qp 1 rx qp 2", "'qp' may not be repeated" },
+	{ "drop rx tx", "'rx' and 'tx' exclude each other" },
+	{ "drop prob -1", "not '-1'" },
+	{ "drop prob", "'prob' needs" },
+	{ "drop burst 1%", "'burst' needs" },
+	{ "drop burst 0 1", "above 0" },
+	{ "drop qp 0x1000000", "'qp' needs a number from 0 to 16777215" },
+	{ "drop opcode FOO", "'opcode' needs an opcode" },
+	{ "drop opcode SEND_ON", "not 'SEND_ON'" },
+	{ "drop opcode RC_", "not 'RC_'" },
+	{ "drop opcode RC", "not 'RC'" },
+	{ "drop opcode UD_WRITE", "not 'UD_WRITE'" },
+	{ "drop opcode 256", "not '256'" },
+	{ "drop peer 10.0.0", "'peer' needs an IPv4 or IPv6 address" },
+	{ "drop every 0", "from 1" },
+	{ "drop period 1s", "'period' and 'length' need each other" },
+	{ "drop period 0s length 0s", "above 0" },
+	{ "drop command abcdefghijklmnop", "at most 15 characters" },
+	{ "drop jitter 1us", "this fault has no keyword 'jitter'" },
+	{ "delay 5", "with a unit" },
+	{ "delay 11s", "at most 10s" },
+	{ "rate 10", "'rate' needs a rate" },
+	{ "corrupt field port 3", "'field' needs opcode" },
+	{ "corrupt field psn 0x1000000", "'psn' needs" },
+	{ "corrupt icrc maybe", "'right' or 'wrong'" },
+	{ "\n\nlose 1", "line 3: there is no fault 'lose'" },
+	{ "seed 1 drop", "separated" },
+	{ "seed x", "'seed' needs a number" },
+	{ "nak", "'nak' needs sequence, request, access" },
+	{ "nak tx access", "not 'tx'" },
+	{ "nak access tx", "only received requests of RC and XRC (rx) have NAKs" },
+	{ "nak access opcode ACK", "only received requests" },
+	{ "rnr timer 32", "from 0 to 31" },
+	{ "qp-error timer 1", "'timer' needs 'rnr'" },
+	{ "qp-error status SUCCESS", "'status' needs a status of enum ibv_wc_status" },
+	{ "nak access status FATAL_ERR", "'status' needs 'qp-error'" },
+	{ "event WQ_FATAL", "'event' needs an event" },
+	{ "event PORT_ERR qp 3", "this fault has no keyword 'qp'" },
+	{ "event PORT_ERR length 1s", "this fault has no keyword 'length'" },
+	{ "port-down period 1s", "'period' and 'length' need each other" },
+	{ "port-down rx", "this fault has no keyword 'rx'" },
+	{ "gid-gone 3", "'gid-gone' needs an IPv4 or IPv6 address" },
+	{ "fail", "'fail' needs a verb such as reg_mr" },
+	{ "fail show EIO", "not 'show'" },
+	{ "fail reg_mr", "'fail' needs an error such as ENOMEM" },
+	{ "fail reg_mr 12", "not '12'" },
+	{ "fail reg_mr EIO qp 5", "this fault has no keyword 'qp'" },
+	{ "slow reg_mr", "'slow' needs a time" },
+	{ "cq-error bits 3", "this fault has no keyword 'bits'" },
+};
+
+static void test_refused_texts(void)
+{
+	static struct xd_fault_list list;
+	char why[XR_WHY_MAX];
+
+	for (size_t i = 0; i < sizeof(refused_texts) / sizeof(refused_texts[0]); i++) {
+		const char *text = refused_texts[i].text;
+		int err = xd_fault_parse(text, (uint32_t)strlen(text), &list, why, sizeof(why));
+
+		TAP_OK(err == -EINVAL && strstr(why, refused_texts[i].why), "'%s': %s", text,
+		       err ? why : "accepted");
+	}
+}
+
 static void test_texts(void)
 {
-	static const struct {
-		const char *text, *why;
-	} rows[] = {
-		{ "drop prob 1.1", "line 1: 'prob' needs a probability from 0 to 1" },
-		{ "drop prob 101%", "'prob'" },
-		{ "drop prob nan", "not 'nan'" },
-		{ "drop prob 1e-10", "'prob' needs 0 or a probability of at least 1e-9" },
-		{ "drop qp 1 rx qp 2", "'qp' may not be repeated" },
-		{ "drop rx tx", "'rx' and 'tx' exclude each other" },
-		{ "drop prob -1", "not '-1'" },
-		{ "drop prob", "'prob' needs" },
-		{ "drop burst 1%", "'burst' needs" },
-		{ "drop burst 0 1", "above 0" },
-		{ "drop qp 0x1000000", "'qp' needs a number from 0 to 16777215" },
-		{ "drop opcode FOO", "'opcode' needs an opcode" },
-		{ "drop opcode SEND_ON", "not 'SEND_ON'" },
-		{ "drop opcode RC_", "not 'RC_'" },
-		{ "drop opcode RC", "not 'RC'" },
-		{ "drop opcode UD_WRITE", "not 'UD_WRITE'" },
-		{ "drop opcode 256", "not '256'" },
-		{ "drop peer 10.0.0", "'peer' needs an IPv4 or IPv6 address" },
-		{ "drop every 0", "from 1" },
-		{ "drop period 1s", "'period' and 'length' need each other" },
-		{ "drop period 0s length 0s", "above 0" },
-		{ "drop command abcdefghijklmnop", "at most 15 characters" },
-		{ "drop jitter 1us", "this fault has no keyword 'jitter'" },
-		{ "delay 5", "with a unit" },
-		{ "delay 11s", "at most 10s" },
-		{ "rate 10", "'rate' needs a rate" },
-		{ "corrupt field port 3", "'field' needs opcode" },
-		{ "corrupt field psn 0x1000000", "'psn' needs" },
-		{ "corrupt icrc maybe", "'right' or 'wrong'" },
-		{ "\n\nlose 1", "line 3: there is no fault 'lose'" },
-		{ "seed 1 drop", "separated" },
-		{ "seed x", "'seed' needs a number" },
-		{ "nak", "'nak' needs sequence, request, access" },
-		{ "nak tx access", "not 'tx'" },
-		{ "nak access tx", "only received requests of RC and XRC (rx) have NAKs" },
-		{ "nak access opcode ACK", "only received requests" },
-		{ "rnr timer 32", "from 0 to 31" },
-		{ "qp-error timer 1", "'timer' needs 'rnr'" },
-		{ "qp-error status SUCCESS", "'status' needs a status of enum ibv_wc_status" },
-		{ "nak access status FATAL_ERR", "'status' needs 'qp-error'" },
-		{ "event WQ_FATAL", "'event' needs an event" },
-		{ "event PORT_ERR qp 3", "this fault has no keyword 'qp'" },
-		{ "event PORT_ERR length 1s", "this fault has no keyword 'length'" },
-		{ "port-down period 1s", "'period' and 'length' need each other" },
-		{ "port-down rx", "this fault has no keyword 'rx'" },
-		{ "gid-gone 3", "'gid-gone' needs an IPv4 or IPv6 address" },
-		{ "fail", "'fail' needs a verb such as reg_mr" },
-		{ "fail show EIO", "not 'show'" },
-		{ "fail reg_mr", "'fail' needs an error such as ENOMEM" },
-		{ "fail reg_mr 12", "not '12'" },
-		{ "fail reg_mr EIO qp 5", "this fault has no keyword 'qp'" },
-		{ "slow reg_mr", "'slow' needs a time" },
-		{ "cq-error bits 3", "this fault has no keyword 'bits'" },
-	};
 	static struct xd_fault_list list;
 	char why[XR_WHY_MAX], text[XD_FAULT_RULES * 8 + 300] = "";
 
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		int err = xd_fault_parse(rows[i].text, (uint32_t)strlen(rows[i].text), &list, why,
-					 sizeof(why));
-
-		TAP_OK(err == -EINVAL && strstr(why, rows[i].why), "'%s': %s", rows[i].text,
-		       err ? why : "accepted");
-	}
 	TAP_OK(xd_fault_parse("drop\0", 5, &list, why, sizeof(why)) == -EINVAL, "a NUL is refused");
 	memset(text, 'x', 256);
 	TAP_OK(xd_fault_parse(text, 256, &list, why, sizeof(why)) == -EINVAL &&
@@ -709,6 +717,7 @@ int main(void)
 	test_seeds();
 	test_damage();
 	test_fields();
+	test_refused_texts();
 	test_texts();
 	test_off();
 	test_mads();

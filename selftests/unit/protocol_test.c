@@ -10,131 +10,133 @@
 #define NAK_INVALID (XR_AETH_NAK | XR_NAK_INVALID_REQUEST)
 #define NAK_ACCESS (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)
 
+/* clang-format off */
+static const struct invalid_row {
+	const char *what;
+	uint8_t nak;
+	struct made m[4];	/* the last one is refused */
+	unsigned n;
+} invalid_requests[] = {
+	{ "SEND MIDDLE without FIRST", NAK_INVALID, { S(SEND_MIDDLE, .payload = MTU) }, 1 },
+	{ "SEND LAST without FIRST", NAK_INVALID, { S(SEND_LAST, .payload = 8) }, 1 },
+	{ "WRITE MIDDLE without FIRST", NAK_INVALID,
+	  { S(WRITE_MIDDLE, .payload = MTU) }, 1 },
+	{ "WRITE LAST without FIRST", NAK_INVALID, { S(WRITE_LAST, .payload = 8) }, 1 },
+	{ "SEND ONLY within a SEND", NAK_INVALID,
+	  { S(SEND_FIRST, .payload = MTU), S(SEND_ONLY, .psn = 1) }, 2 },
+	{ "SEND FIRST within a SEND", NAK_INVALID,
+	  { S(SEND_FIRST, .payload = MTU), S(SEND_FIRST, .psn = 1, .payload = MTU) }, 2 },
+	{ "WRITE MIDDLE within a SEND", NAK_INVALID,
+	  { S(SEND_FIRST, .payload = MTU), S(WRITE_MIDDLE, .psn = 1, .payload = MTU) }, 2 },
+	{ "SEND LAST within a WRITE", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
+	    S(SEND_LAST, .psn = 1, .payload = MTU) }, 2 },
+	{ "READ within a SEND", NAK_INVALID,
+	  { S(SEND_FIRST, .payload = MTU),
+	    S(READ_REQUEST, .psn = 1, .va = BASE, .len = 8) }, 2 },
+	{ "atomic within a WRITE", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
+	    S(FETCH_ADD, .psn = 1, .va = BASE) }, 2 },
+	{ "FIRST shorter than the path MTU", NAK_INVALID,
+	  { S(SEND_FIRST, .payload = 512) }, 1 },
+	{ "FIRST longer than the path MTU", NAK_INVALID,
+	  { S(SEND_FIRST, .payload = 2048) }, 1 },
+	{ "ONLY longer than the path MTU", NAK_INVALID,
+	  { S(SEND_ONLY, .payload = MTU + 4) }, 1 },
+	{ "LAST longer than the path MTU", NAK_INVALID,
+	  { S(SEND_FIRST, .payload = MTU),
+	    S(SEND_LAST, .psn = 1, .payload = MTU + 4) }, 2 },
+	{ "WRITE ONLY shorter than its RETH length", NAK_INVALID,
+	  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 9) }, 1 },
+	{ "WRITE ONLY longer than its RETH length", NAK_INVALID,
+	  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 7) }, 1 },
+	{ "WRITE ONLY with payload and RETH length 0", NAK_INVALID,
+	  { S(WRITE_ONLY, .payload = 8, .va = BASE) }, 1 },
+	{ "WRITE FIRST with the complete RETH length", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU) }, 1 },
+	{ "WRITE MIDDLE exceeding the RETH length", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
+	    S(WRITE_MIDDLE, .psn = 1, .payload = MTU) }, 2 },
+	{ "WRITE LAST exceeding the RETH length", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
+	    S(WRITE_LAST, .psn = 1, .payload = 9) }, 2 },
+	{ "WRITE LAST before the RETH length is reached", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 3 * MTU),
+	    S(WRITE_LAST, .psn = 1, .payload = MTU) }, 2 },
+	{ "WRITE of more than 2^31 bytes", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 0x80000001) }, 1 },
+	{ "READ of more than 2^31 bytes", NAK_INVALID,
+	  { S(READ_REQUEST, .va = BASE, .len = 0x80000001) }, 1 },
+	{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
+	{ "FLUSH without a placement type", NAK_INVALID,
+	  { S(FLUSH, .va = BASE, .len = 8) }, 1 },
+	{ "FLUSH with an unknown placement type", NAK_INVALID,
+	  { S(FLUSH, .feth = 5, .va = BASE, .len = 8) }, 1 },
+	{ "FLUSH with an unknown selectivity level", NAK_INVALID,
+	  { S(FLUSH, .feth = 0x21, .va = BASE, .len = 8) }, 1 },
+	{ "FLUSH within a WRITE", NAK_INVALID,
+	  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
+	    S(FLUSH, .psn = 1, .feth = 1, .va = BASE, .len = 8) }, 2 },
+	{ "FLUSH with a stale key", NAK_ACCESS,
+	  { S(FLUSH, .feth = 1, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
+	{ "FLUSH past the end of the region", NAK_ACCESS,
+	  { S(FLUSH, .feth = 1, .va = END - 7, .len = 8) }, 1 },
+	{ "FLUSH of a whole region with a stale key", NAK_ACCESS,
+	  { S(FLUSH, .feth = 0x11, .key_xor = 1) }, 1 },
+	{ "FLUSH to persistence without access by the QP", NAK_INVALID,
+	  { S(FLUSH, .feth = 3, .va = BASE, .len = 8) }, 1 },
+	{ "ATOMIC WRITE with a wrong RETH length", NAK_INVALID,
+	  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 16) }, 1 },
+	{ "misaligned ATOMIC WRITE", NAK_INVALID,
+	  { S(ATOMIC_WRITE, .payload = 8, .va = BASE + 4, .len = 8) }, 1 },
+	{ "ATOMIC WRITE with a stale key", NAK_ACCESS,
+	  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
+	{ "WRITE with a stale key", NAK_ACCESS,
+	  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
+	{ "WRITE past the end of the region", NAK_ACCESS,
+	  { S(WRITE_ONLY, .payload = 8, .va = END - 7, .len = 8) }, 1 },
+	{ "WRITE FIRST with a RETH length past the end of the region", NAK_ACCESS,
+	  { S(WRITE_FIRST, .payload = MTU, .va = END - 2 * MTU, .len = 2 * MTU + 1) }, 1 },
+	{ "READ before the region", NAK_ACCESS,
+	  { S(READ_REQUEST, .va = BASE - 1, .len = 8) }, 1 },
+	{ "READ wrapping around the address space", NAK_ACCESS,
+	  { S(READ_REQUEST, .va = -8ull, .len = 16) }, 1 },
+	{ "atomic with a nonexistent key", NAK_ACCESS,
+	  { S(FETCH_ADD, .va = BASE, .key_xor = 0xffff00) }, 1 },
+};
+/* clang-format on */
+
+static void check_invalid_request(const struct invalid_row *r)
+{
+	unsigned k, before;
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	int at = r->m[r->n - 1].psn;
+
+	memset(memory, 0, SIZE);
+	h_post_recv(&q, 1, BASE + 32768, 8192, key);
+	for (k = 0; k + 1 < r->n; k++)
+		receive(&q, &r->m[k]);
+	h->sent_count = 0;
+	for (k = before = 0; k < SIZE; k++)
+		before += memory[k] == 0x77;
+	receive(&q, &r->m[r->n - 1]);
+	for (k = 0; k < SIZE; k++)
+		before -= memory[k] == 0x77;
+	TAP_OK(sent_ack(h, r->nak, at) && !before && xt_qp_info(q.qp)->state == XR_QPS_ERR &&
+		       h->events[r->nak == NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+						      : IBV_EVENT_QP_REQ_ERR] == 1,
+	       "%s", r->what);
+	receive(&q, &r->m[r->n - 1]);
+	if (h->sent_count)
+		TAP_OK(false, "%s: a QP in ERR sends no response", r->what);
+	end(&q);
+}
+
 static void test_invalid_requests(void)
 {
-	/* clang-format off */
-	static const struct row {
-		const char *what;
-		uint8_t nak;
-		struct made m[4];	/* the last one is refused */
-		unsigned n;
-	} rows[] = {
-		{ "SEND MIDDLE without FIRST", NAK_INVALID, { S(SEND_MIDDLE, .payload = MTU) }, 1 },
-		{ "SEND LAST without FIRST", NAK_INVALID, { S(SEND_LAST, .payload = 8) }, 1 },
-		{ "WRITE MIDDLE without FIRST", NAK_INVALID,
-		  { S(WRITE_MIDDLE, .payload = MTU) }, 1 },
-		{ "WRITE LAST without FIRST", NAK_INVALID, { S(WRITE_LAST, .payload = 8) }, 1 },
-		{ "SEND ONLY within a SEND", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = MTU), S(SEND_ONLY, .psn = 1) }, 2 },
-		{ "SEND FIRST within a SEND", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = MTU), S(SEND_FIRST, .psn = 1, .payload = MTU) }, 2 },
-		{ "WRITE MIDDLE within a SEND", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = MTU), S(WRITE_MIDDLE, .psn = 1, .payload = MTU) }, 2 },
-		{ "SEND LAST within a WRITE", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
-		    S(SEND_LAST, .psn = 1, .payload = MTU) }, 2 },
-		{ "READ within a SEND", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = MTU),
-		    S(READ_REQUEST, .psn = 1, .va = BASE, .len = 8) }, 2 },
-		{ "atomic within a WRITE", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
-		    S(FETCH_ADD, .psn = 1, .va = BASE) }, 2 },
-		{ "FIRST shorter than the path MTU", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = 512) }, 1 },
-		{ "FIRST longer than the path MTU", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = 2048) }, 1 },
-		{ "ONLY longer than the path MTU", NAK_INVALID,
-		  { S(SEND_ONLY, .payload = MTU + 4) }, 1 },
-		{ "LAST longer than the path MTU", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = MTU),
-		    S(SEND_LAST, .psn = 1, .payload = MTU + 4) }, 2 },
-		{ "WRITE ONLY shorter than its RETH length", NAK_INVALID,
-		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 9) }, 1 },
-		{ "WRITE ONLY longer than its RETH length", NAK_INVALID,
-		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 7) }, 1 },
-		{ "WRITE ONLY with payload and RETH length 0", NAK_INVALID,
-		  { S(WRITE_ONLY, .payload = 8, .va = BASE) }, 1 },
-		{ "WRITE FIRST with the complete RETH length", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU) }, 1 },
-		{ "WRITE MIDDLE exceeding the RETH length", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
-		    S(WRITE_MIDDLE, .psn = 1, .payload = MTU) }, 2 },
-		{ "WRITE LAST exceeding the RETH length", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
-		    S(WRITE_LAST, .psn = 1, .payload = 9) }, 2 },
-		{ "WRITE LAST before the RETH length is reached", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 3 * MTU),
-		    S(WRITE_LAST, .psn = 1, .payload = MTU) }, 2 },
-		{ "WRITE of more than 2^31 bytes", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 0x80000001) }, 1 },
-		{ "READ of more than 2^31 bytes", NAK_INVALID,
-		  { S(READ_REQUEST, .va = BASE, .len = 0x80000001) }, 1 },
-		{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
-		{ "FLUSH without a placement type", NAK_INVALID,
-		  { S(FLUSH, .va = BASE, .len = 8) }, 1 },
-		{ "FLUSH with an unknown placement type", NAK_INVALID,
-		  { S(FLUSH, .feth = 5, .va = BASE, .len = 8) }, 1 },
-		{ "FLUSH with an unknown selectivity level", NAK_INVALID,
-		  { S(FLUSH, .feth = 0x21, .va = BASE, .len = 8) }, 1 },
-		{ "FLUSH within a WRITE", NAK_INVALID,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
-		    S(FLUSH, .psn = 1, .feth = 1, .va = BASE, .len = 8) }, 2 },
-		{ "FLUSH with a stale key", NAK_ACCESS,
-		  { S(FLUSH, .feth = 1, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
-		{ "FLUSH past the end of the region", NAK_ACCESS,
-		  { S(FLUSH, .feth = 1, .va = END - 7, .len = 8) }, 1 },
-		{ "FLUSH of a whole region with a stale key", NAK_ACCESS,
-		  { S(FLUSH, .feth = 0x11, .key_xor = 1) }, 1 },
-		{ "FLUSH to persistence without access by the QP", NAK_INVALID,
-		  { S(FLUSH, .feth = 3, .va = BASE, .len = 8) }, 1 },
-		{ "ATOMIC WRITE with a wrong RETH length", NAK_INVALID,
-		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 16) }, 1 },
-		{ "misaligned ATOMIC WRITE", NAK_INVALID,
-		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE + 4, .len = 8) }, 1 },
-		{ "ATOMIC WRITE with a stale key", NAK_ACCESS,
-		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
-		{ "WRITE with a stale key", NAK_ACCESS,
-		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
-		{ "WRITE past the end of the region", NAK_ACCESS,
-		  { S(WRITE_ONLY, .payload = 8, .va = END - 7, .len = 8) }, 1 },
-		{ "WRITE FIRST with a RETH length past the end of the region", NAK_ACCESS,
-		  { S(WRITE_FIRST, .payload = MTU, .va = END - 2 * MTU, .len = 2 * MTU + 1) }, 1 },
-		{ "READ before the region", NAK_ACCESS,
-		  { S(READ_REQUEST, .va = BASE - 1, .len = 8) }, 1 },
-		{ "READ wrapping around the address space", NAK_ACCESS,
-		  { S(READ_REQUEST, .va = -8ull, .len = 16) }, 1 },
-		{ "atomic with a nonexistent key", NAK_ACCESS,
-		  { S(FETCH_ADD, .va = BASE, .key_xor = 0xffff00) }, 1 },
-	};
-	/* clang-format on */
-
-	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct row *r = &rows[i];
-		unsigned k, before;
-		struct h_qp q;
-		struct harness *h = begin(&q);
-		int at = r->m[r->n - 1].psn;
-
-		memset(memory, 0, SIZE);
-		h_post_recv(&q, 1, BASE + 32768, 8192, key);
-		for (k = 0; k + 1 < r->n; k++)
-			receive(&q, &r->m[k]);
-		h->sent_count = 0;
-		for (k = before = 0; k < SIZE; k++)
-			before += memory[k] == 0x77;
-		receive(&q, &r->m[r->n - 1]);
-		for (k = 0; k < SIZE; k++)
-			before -= memory[k] == 0x77;
-		TAP_OK(sent_ack(h, r->nak, at) && !before &&
-			       xt_qp_info(q.qp)->state == XR_QPS_ERR &&
-			       h->events[r->nak == NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
-							      : IBV_EVENT_QP_REQ_ERR] == 1,
-		       "%s", r->what);
-		receive(&q, &r->m[r->n - 1]);
-		if (h->sent_count)
-			TAP_OK(false, "%s: a QP in ERR sends no response", r->what);
-		end(&q);
-	}
+	for (size_t i = 0; i < sizeof(invalid_requests) / sizeof(invalid_requests[0]); i++)
+		check_invalid_request(&invalid_requests[i]);
 }
 
 /* IBTA annex A19: the response is an empty READ response; duplicates are not executed. */
