@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Runs the simulation of the CM with a range of seeds. Each seed gives its own hosts, programs and
- * faults; the same seed gives the same run, MAD by MAD.
- *
- *     cm_sim [-n runs] [-s first seed] [-f failures to stop at] [-v]
+ * Runs the simulation of the CM with a range of seeds (lib/seeds.h). Each seed gives its own hosts,
+ * programs and faults; the same seed gives the same run, MAD by MAD.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "cm_sim.h"
-#include "selftests/lib/tap.h"
+#include "selftests/lib/seeds.h"
 
-#define BLOCK 25000
 #define STEP_LIMIT 2000000
 
 void sim_fail(struct world *w, const char *fmt, ...)
@@ -100,8 +96,11 @@ static void run_world(struct world *w)
 
 /* ---- seeds --------------------------------------------------------------- */
 
-/* Returns false after a failure, which it has printed. Memory is not freed then. */
-static bool run_seed(uint64_t seed, bool verbose, struct totals *totals, const char *self)
+static struct totals totals; /* of the block */
+static const char *program;
+
+/* Memory is not freed after a failure. */
+static bool run_seed(uint64_t seed, bool verbose)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	unsigned i;
@@ -113,13 +112,13 @@ static bool run_seed(uint64_t seed, bool verbose, struct totals *totals, const c
 	if (setjmp(w->failed)) {
 		printf("# seed %llu, at %.3f ms: %s\n", (unsigned long long)seed, w->now / 1e6,
 		       w->what);
-		printf("# replay: %s -n 1 -s %llu -v\n", self, (unsigned long long)seed);
+		printf("# replay: %s -n 1 -s %llu -v\n", program, (unsigned long long)seed);
 		return false;
 	}
 	plan_world(w);
 	run_world(w);
 	for (i = 0; i < TOTAL_COUNT; i++)
-		totals->count[i] += w->totals.count[i];
+		totals.count[i] += w->totals.count[i];
 	plan_free(w);
 	free(w);
 	return true;
@@ -132,57 +131,31 @@ static const char *const total_names[TOTAL_COUNT] = {
 };
 
 /* A kind of event that never happens in a block is a sign that the simulation misses it. */
-static void report(const struct totals *totals, uint64_t first, uint64_t last, bool whole)
+static void report(uint64_t first, uint64_t last, bool whole)
 {
 	unsigned i;
 
 	TAP_OK(true, "seeds %llu to %llu", (unsigned long long)first, (unsigned long long)last);
 	for (i = 0; i < TOTAL_COUNT; i++)
 		if (whole)
-			TAP_OK(totals->count[i], "%llu %s", (unsigned long long)totals->count[i],
+			TAP_OK(totals.count[i], "%llu %s", (unsigned long long)totals.count[i],
 			       total_names[i]);
 		else
-			printf("# %llu %s\n", (unsigned long long)totals->count[i], total_names[i]);
-}
-
-static int usage(void)
-{
-	fprintf(stderr, "usage: cm_sim [-n runs] [-s first seed] [-f failures to stop at] [-v]\n");
-	return 2;
+			printf("# %llu %s\n", (unsigned long long)totals.count[i], total_names[i]);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long runs = 25000, max_failures = 5, i, failures = 0, block;
-	uint64_t seed = 1;
-	bool verbose = false;
-	int opt;
+	const struct seeds seeds = {
+		.runs = 25000,
+		.max_failures = 5,
+		.block = 25000,
+		.run = run_seed,
+		.report = report,
+		.totals = &totals,
+		.totals_size = sizeof(totals),
+	};
 
-	while ((opt = getopt(argc, argv, "n:s:f:v")) != -1) {
-		if (opt == 'n')
-			runs = strtoul(optarg, NULL, 0);
-		else if (opt == 's')
-			seed = strtoull(optarg, NULL, 0);
-		else if (opt == 'f')
-			max_failures = strtoul(optarg, NULL, 0);
-		else if (opt == 'v')
-			verbose = true;
-		else
-			return usage();
-	}
-	for (i = 0; i < runs && failures < max_failures; i += block) {
-		unsigned long bad = 0, k;
-		struct totals totals = { 0 };
-
-		block = runs - i < BLOCK ? runs - i : BLOCK;
-		for (k = 0; k < block && failures + bad < max_failures; k++)
-			bad += !run_seed(seed + i + k, verbose, &totals, argv[0]);
-		failures += bad;
-		if (bad)
-			TAP_OK(false, "seeds %llu to %llu", (unsigned long long)(seed + i),
-			       (unsigned long long)(seed + i + block - 1));
-		else
-			report(&totals, seed + i, seed + i + block - 1, block == BLOCK);
-	}
-	return tap_end();
+	program = argv[0];
+	return run_seeds(seeds, argc, argv);
 }

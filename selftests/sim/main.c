@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Runs the simulation with a range of seeds. Each seed gives its own hosts, connections, faults
- * and operations; the same seed gives the same run, packet by packet.
- *
- *     sim [-n runs] [-s first seed] [-f failures to stop at] [-v]
+ * Runs the simulation with a range of seeds (lib/seeds.h). Each seed gives its own hosts,
+ * connections, faults and operations; the same seed gives the same run, packet by packet.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <unistd.h>
 
-#include "selftests/lib/tap.h"
+#include "selftests/lib/seeds.h"
 #include "sim.h"
 
-#define BLOCK 250
 #define TIME_LIMIT (300 * SEC) /* virtual */
 /* Programs that poll while others wait seconds for an ACK timeout need millions of steps. */
 #define STEP_LIMIT 100000000
@@ -165,14 +161,16 @@ static bool recovered_by_nak(const struct world *w)
 
 /* ---- seeds --------------------------------------------------------------- */
 
-struct totals {
+static struct {
 	uint64_t accesses, posted_pieces, packets, operations, errors, starved, forged;
 	uint64_t arrivals;
 	uint64_t recovered; /* worlds that recovered from losses without a timeout */
-};
+} totals;		    /* of the block */
 
-/* Returns false after a failure, which it has printed. Memory is not freed then. */
-static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *self)
+static const char *program;
+
+/* Memory is not freed after a failure. */
+static bool run_seed(uint64_t seed, bool verbose)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -183,79 +181,60 @@ static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *
 	if (setjmp(w->failed)) {
 		printf("# seed %llu, at %.3f us: %s\n", (unsigned long long)seed, w->now / 1000.0,
 		       w->what);
-		printf("# replay: %s -n 1 -s %llu -v\n", self, (unsigned long long)seed);
+		printf("# replay: %s -n 1 -s %llu -v\n", program, (unsigned long long)seed);
 		return false;
 	}
 	plan_world(w);
 	run_world(w);
-	t->accesses += w->accesses;
-	t->posted_pieces += w->posted_pieces;
-	t->packets += w->packets;
-	t->operations += w->ops_done;
-	t->errors += w->errors_seen;
-	t->starved += w->gave_up;
-	t->forged += w->forged;
-	t->arrivals += w->arrivals;
-	t->recovered += recovered_by_nak(w);
+	totals.accesses += w->accesses;
+	totals.posted_pieces += w->posted_pieces;
+	totals.packets += w->packets;
+	totals.operations += w->ops_done;
+	totals.errors += w->errors_seen;
+	totals.starved += w->gave_up;
+	totals.forged += w->forged;
+	totals.arrivals += w->arrivals;
+	totals.recovered += recovered_by_nak(w);
 	plan_free(w);
 	free(w);
 	return true;
 }
 
-static int usage(void)
+static void report(uint64_t first, uint64_t last, bool whole)
 {
-	fprintf(stderr, "usage: sim [-n runs] [-s first seed] [-f failures to stop at] [-v]\n");
-	return 2;
+	TAP_OK(true,
+	       "seeds %llu to %llu: %llu operations, %llu packets, %llu forged, "
+	       "%llu errors as expected",
+	       (unsigned long long)first, (unsigned long long)last,
+	       (unsigned long long)totals.operations, (unsigned long long)totals.packets,
+	       (unsigned long long)totals.forged, (unsigned long long)totals.errors);
+	if (whole) {
+		TAP_OK(totals.recovered, "%llu of them recover from losses by NAKs alone",
+		       (unsigned long long)totals.recovered);
+		TAP_OK(totals.accesses, "%llu accesses to memory that must be waited for",
+		       (unsigned long long)totals.accesses);
+		TAP_OK(totals.posted_pieces, "%llu posted writes over loopback",
+		       (unsigned long long)totals.posted_pieces);
+		TAP_OK(totals.arrivals, "%llu unreliable messages that must arrive do",
+		       (unsigned long long)totals.arrivals);
+	}
+	if (totals.starved)
+		printf("# %llu programs ended early because they found no free memory\n",
+		       (unsigned long long)totals.starved);
 }
 
 int main(int argc, char **argv)
 {
-	unsigned long runs = 2000, max_failures = 5, i, failures = 0, block;
-	uint64_t seed = 1;
-	bool verbose = false;
-	int opt;
+	const struct seeds seeds = {
+		.runs = 2000,
+		.max_failures = 5,
+		.block = 250,
+		.run = run_seed,
+		.report = report,
+		.totals = &totals,
+		.totals_size = sizeof(totals),
+	};
 
-	while ((opt = getopt(argc, argv, "n:s:f:v")) != -1) {
-		if (opt == 'n')
-			runs = strtoul(optarg, NULL, 0);
-		else if (opt == 's')
-			seed = strtoull(optarg, NULL, 0);
-		else if (opt == 'f')
-			max_failures = strtoul(optarg, NULL, 0);
-		else if (opt == 'v')
-			verbose = true;
-		else
-			return usage();
-	}
-	for (i = 0; i < runs && failures < max_failures; i += block) {
-		unsigned long bad = 0, k;
-		struct totals t = { 0 };
-
-		block = runs - i < BLOCK ? runs - i : BLOCK;
-		for (k = 0; k < block && failures + bad < max_failures; k++)
-			bad += !run_seed(seed + i + k, verbose, &t, argv[0]);
-		failures += bad;
-		TAP_OK(!bad,
-		       "seeds %llu to %llu: %llu operations, %llu packets, %llu forged, "
-		       "%llu errors as expected",
-		       (unsigned long long)(seed + i), (unsigned long long)(seed + i + block - 1),
-		       (unsigned long long)t.operations, (unsigned long long)t.packets,
-		       (unsigned long long)t.forged, (unsigned long long)t.errors);
-		if (block == BLOCK && !bad)
-			TAP_OK(t.recovered, "%llu of them recover from losses by NAKs alone",
-			       (unsigned long long)t.recovered);
-		if (block == BLOCK && !bad)
-			TAP_OK(t.accesses, "%llu accesses to memory that must be waited for",
-			       (unsigned long long)t.accesses);
-		if (block == BLOCK && !bad)
-			TAP_OK(t.posted_pieces, "%llu posted writes over loopback",
-			       (unsigned long long)t.posted_pieces);
-		if (block == BLOCK && !bad)
-			TAP_OK(t.arrivals, "%llu unreliable messages that must arrive do",
-			       (unsigned long long)t.arrivals);
-		if (t.starved)
-			printf("# %llu programs ended early because they found no free memory\n",
-			       (unsigned long long)t.starved);
-	}
-	return tap_end();
+	program = argv[0];
+	return run_seeds(seeds, argc, argv);
 }
