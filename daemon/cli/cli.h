@@ -119,8 +119,6 @@ bool cli_print(const char *text, bool hide_zero);	 /* false: not JSON */
 void cli_in_state(json_t *list, const char *state);	 /* removes the rows in another state */
 void cli_print_field(const char *value);		 /* replaces control characters */
 void cli_print_value(const char *name, const json_t *v); /* as one word, in quotes if need be */
-void cli_print_json(const json_t *root);
-void cli_print_blocks(const json_t *list); /* each row as an object */
 /* Prints JSON, with line breaks or without them, or text, as the options say. */
 void cli_print_reply(const struct cli *cli, const json_t *root);
 void cli_end_json(const struct cli *cli); /* ends the line of JSON */

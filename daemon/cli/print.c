@@ -450,6 +450,14 @@ json_t *cli_parse(const char *text)
 	return root;
 }
 
+static void print_json(const json_t *root)
+{
+	if (json_is_object(root))
+		print_object(root, 0);
+	else if (is_table(root))
+		print_table(root, 0);
+}
+
 bool cli_print(const char *text, bool hide_zero)
 {
 	json_t *root = cli_parse(text);
@@ -458,20 +466,13 @@ bool cli_print(const char *text, bool hide_zero)
 		return false;
 	if (hide_zero)
 		drop_zero_rows(root);
-	cli_print_json(root);
+	print_json(root);
 	json_decref(root);
 	return true;
 }
 
-void cli_print_json(const json_t *root)
-{
-	if (json_is_object(root))
-		print_object(root, 0);
-	else if (is_table(root))
-		print_table(root, 0);
-}
-
-void cli_print_blocks(const json_t *list)
+/* Each row as an object */
+static void print_blocks(const json_t *list)
 {
 	size_t i;
 	json_t *row;
@@ -495,9 +496,9 @@ void cli_print_reply(const struct cli *cli, const json_t *root)
 	if (cli->json)
 		json_dumpf(root, stdout, cli->pretty ? JSON_INDENT(2) : JSON_COMPACT);
 	else if (cli->detail && json_is_array(root))
-		cli_print_blocks(root);
+		print_blocks(root);
 	else
-		cli_print_json(root);
+		print_json(root);
 }
 
 void cli_in_state(json_t *list, const char *state)

@@ -35,7 +35,6 @@ const char *xd_words_next(struct xd_words *w);
 bool xd_words_wrong(struct xd_words *w, const char *value, const char *needs);
 
 /* These parse a word. They return false if it is no such number or name, and explain nothing. */
-bool xd_words_u64(const char *text, uint64_t most, uint64_t *n);
 /* A number with a unit of the list, which ends with a NULL name. Rounds to an integer. */
 bool xd_words_unit(const char *text, const struct xd_unit *units, double most, uint64_t *value);
 /* A name of the list, which ends with a NULL name; upper case and lower case are the same. */
