@@ -84,11 +84,13 @@ static int fetch(const struct cli *cli, const char *device, char **text)
 	return cli_client_explain(&c, cli->command->name, err);
 }
 
+/* Returns false if the text is not JSON. */
 static bool print_text(const struct cli *cli, const char *text)
 {
-	if (cli->json)
-		return fputs(text, stdout) >= 0;
-	return cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all);
+	if (!cli->json)
+		return cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all);
+	fputs(text, stdout); /* main() reports an error of standard output */
+	return true;
 }
 
 /* Replies that need no change are printed as they are: they may have millions of rows. */

@@ -467,6 +467,13 @@ on_screen() {
 	(($(counter a OK) > 0))
 }
 
+@test "an error of standard output is named as such" {
+	to_full() { ctl a counters -j xra >/dev/full; }
+	run -1 to_full
+	echo "$output"
+	[[ $output == *"No space left on device"* && $output != *JSON* ]]
+}
+
 @test "xroce names the invalid argument" {
 	run -2 ctl a nonsense
 	[[ $output == *nonsense* ]]
