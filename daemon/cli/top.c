@@ -384,8 +384,9 @@ static int set_option(struct cli *cli, struct top *t, int option, const char *va
 	case 'r':
 		cli->runtime_dir = value;
 		return CLI_OK;
-	default:
-		return cli_usage(cli, "top has no JSON; 'qp -dj' has");
+	default: /* -j, -p */
+		cli->json = true;
+		return CLI_OK;
 	}
 }
 
@@ -431,7 +432,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
 	if (argc - first > 1)
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
 	if (cli->json)
-		return set_option(cli, &t, 'j', NULL);
+		return cli_usage(cli, "top has no JSON; 'qp -dj' has");
 	t.device = first < argc ? argv[first] : NULL;
 	status = t.device ? check_device(cli, t.device) : CLI_OK;
 	if (status == CLI_OK)
