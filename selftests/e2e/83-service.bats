@@ -65,22 +65,9 @@ lives() {
 }
 
 @test "a worker that hangs ends the signs of life" {
-	local n pid tid stopper
+	local n stopper
 
-	pid=$(daemon_pid a)
-	tid=$(grep -lx xroced/0 /proc/"$pid"/task/*/comm | head -n 1)
-	tid=${tid%/comm}
-	tid=${tid##*/}
-	# a tracer stops this thread only
-	python3 - "$tid" <<'PYTHON' 3>&- &
-import ctypes, os, signal, sys
-libc = ctypes.CDLL(None, use_errno=True)
-PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
-for request in PTRACE_SEIZE, PTRACE_INTERRUPT:
-    if libc.ptrace(request, int(sys.argv[1]), None, None):
-        sys.exit(os.strerror(ctypes.get_errno()))
-signal.pause()
-PYTHON
+	"$BATS_TEST_DIRNAME/stop_thread.py" "$(daemon_pid a)" xroced/0 3>&- &
 	stopper=$!
 	hangs() { grep -q "worker 0 makes no progress" "$RUN/a/log"; }
 	wait_for 20 hangs
@@ -97,15 +84,11 @@ PYTHON
 	told '^STOPPING=1$'
 }
 
-end_journal() {
-	[[ -e $RUN/journal.pid ]] || return 0
-	kill "$(cat "$RUN/journal.pid")"
-	rm -f /run/systemd/journal/socket "$RUN/journal" "$RUN/journal.pid"
-}
+# A socket in place of that of the journal; its messages go to $RUN/journal as JSON.
+start_journal() {
+	local socket=/run/systemd/journal/socket
 
-@test "messages to the journal have fields" {
-	local socket=/run/systemd/journal/socket journal server stranger
-
+	end_journal
 	[[ ! -e $socket ]] || skip "a journal runs on this machine"
 	mkdir -p "${socket%/*}"
 	python3 - "$socket" "$RUN/journal" <<'PYTHON' 3>&- &
@@ -124,12 +107,28 @@ while True:
         fields[name.decode()] = value.decode()
     out.write(json.dumps(fields) + "\n")
 PYTHON
-	journal=$!
-	echo "$journal" >"$RUN/journal.pid"
+	echo $! >"$RUN/journal.pid"
 	listening() { [[ -S $socket ]]; }
 	wait_for 20 listening
 	chmod 666 "$socket"
 	: >>"$RUN/b/log"
+}
+
+end_journal() {
+	[[ -e $RUN/journal.pid ]] || return 0
+	kill "$(cat "$RUN/journal.pid")"
+	rm -f /run/systemd/journal/socket "$RUN/journal" "$RUN/journal.pid"
+}
+
+# has FILTER: a message to the journal fulfils the jq filter
+has() {
+	jq -e -s "any(.[]; $1)" "$RUN/journal" >/dev/null
+}
+
+@test "messages to the journal have fields" {
+	local server stranger
+
+	start_journal
 	JOURNAL_STREAM=$(stat -c %d:%i "$RUN/b/log") daemon_up b --log-level debug
 	run run_on b "$BIN/rdma_refusals" -g "$(gid_index b "$B4")"
 	ctl b fault xrb rules 'qp-error tx opcode SEND_LAST times 1'
@@ -143,7 +142,6 @@ PYTHON
 	stranger=$!
 	wait "$stranger" || true
 	daemon_down b
-	has() { jq -e -s "any(.[]; $1)" "$RUN/journal" >/dev/null; }
 	tail -n 5 "$RUN/journal"
 	has '.PRIORITY == "5" and .XROCE_DEVICE == "xrb" and .SYSLOG_IDENTIFIER == "xroced" and
 		(.MESSAGE | startswith("xrb: device xrb serves vb"))'
@@ -162,6 +160,25 @@ PYTHON
 	JOURNAL_STREAM=$(stat -c %d:%i "$RUN/b/log") daemon_up b
 	grep -q '^<5>xrb: device xrb serves vb' "$RUN/b/log"
 	daemon_down b
+}
+
+@test "a program that a limit refuses is in the journal with its fields" {
+	local pid
+
+	start_journal
+	JOURNAL_STREAM=$(stat -c %d:%i "$RUN/b/log") daemon_up b --group nogroup --user-max-clients 1
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$BATS_TEST_DIRNAME/connect.py" "$RUN/b/xrb.sock" 2 \
+		</dev/null 3>&- &
+	pid=$!
+	wait "$pid"
+	daemon_down b
+	cat "$RUN/journal"
+	has '.PRIORITY == "4" and .XROCE_DEVICE == "xrb" and .XROCE_PID == "'"$pid"'" and .XROCE_UID == "65534" and
+		.XROCE_COMM == "python3" and
+		.MESSAGE == "xrb: pid '"$pid"' of uid 65534 was refused: --user-max-clients is 1"'
+	# the next message is not about that program
+	has '(.MESSAGE | test("stopping")) and (has("XROCE_PID") | not)'
+	end_journal
 }
 
 @test "the daemon has probes" {
