@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +45,9 @@ struct daemon {
 	struct xd_helper *helper;
 	struct xd_listener listener;
 	struct xd_server *server;
-	struct xd_watch *signals, *removed; /* removed: of the XDP program */
+	struct xd_watch *signals;
+	struct xd_timer *look; /* for the XDP program on the interface */
+	bool removed;	       /* the XDP program, by somebody else */
 	struct xd_watchdog *watchdog;
 	int signal_fd, lock_fd;
 };
@@ -106,34 +109,17 @@ static void raise_nice_limit(void)
 /* ---- events of the network interface --------------------------------------------- */
 
 /* The status line of `systemctl status` */
-static void notify_status(const struct xd_device *dev)
+static void notify_status(const struct daemon *d)
 {
-	const struct xd_link *link = xd_net_link(dev->net);
+	const struct xd_link *link = xd_net_link(d->dev.net);
+	uint32_t workers = xd_workers_count(d->dev.workers);
 	char text[256];
 
 	snprintf(text, sizeof(text), "STATUS=%s serves %s (link %s, XDP %s, %u worker%s)",
-		 dev->opt->name, link->ifname, link->up ? "up" : "down",
-		 xd_xdp_is_attached(dev->xdp) ? xd_xdp_mode_name(dev->xdp) : "removed by somebody",
-		 xd_workers_count(dev->workers), xd_workers_count(dev->workers) == 1 ? "" : "s");
+		 d->opt.name, link->ifname, link->up ? "up" : "down",
+		 d->removed ? "removed by somebody" : xd_xdp_mode_name(d->dev.xdp), workers,
+		 workers == 1 ? "" : "s");
 	xd_notify(text);
-}
-
-static void on_removed(void *arg, uint32_t events)
-{
-	struct daemon *d = arg;
-
-	notify_status(&d->dev);
-	/* It happens once, and the descriptor stays readable. */
-	xd_watch_del(d->removed);
-	d->removed = NULL;
-}
-
-static void watch_removal(struct daemon *d)
-{
-	int fd = xd_xdp_removed_fd(d->dev.xdp);
-
-	if (fd >= 0)
-		d->removed = xd_watch_add(d->dev.loop, fd, EPOLLIN, on_removed, d);
 }
 
 static void publish_link(struct xd_clients *clients, uint32_t type)
@@ -160,6 +146,48 @@ static void publish_gid(struct xd_clients *clients, uint32_t index, const struct
 	xd_publish(clients);
 }
 
+static void publish_removed(struct xd_clients *clients)
+{
+	struct json *j = xd_publish_begin(clients, "xdp");
+
+	if (!j)
+		return;
+	json_text(j, "state", "removed");
+	xd_publish(clients);
+}
+
+/* The kernel does not report that somebody detaches a link. */
+#define LOOK_NS 1000000000ull
+
+static void look_for_program(void *arg)
+{
+	struct daemon *d = arg;
+	const struct xd_link *link = xd_net_link(d->dev.net);
+	char name[IF_NAMESIZE];
+
+	/* The program goes with its interface, whose end on_notification() of netdev/ reports. */
+	d->removed = !xd_xdp_is_attached(d->dev.xdp) && if_indextoname(link->ifindex, name);
+	if (!d->removed) {
+		xd_timer_arm(d->look, LOOK_NS);
+		return;
+	}
+	xd_log(XD_WARN,
+	       "another program has removed the XDP program from %s: no RDMA packets arrive until "
+	       "xroced is restarted",
+	       link->ifname);
+	notify_status(d);
+	publish_removed(&d->server->objects.clients);
+}
+
+static int watch_program(struct daemon *d)
+{
+	d->look = xd_timer_new(d->dev.loop, look_for_program, d);
+	if (!d->look)
+		return -ENOMEM;
+	xd_timer_arm(d->look, LOOK_NS);
+	return 0;
+}
+
 static void on_port(void *ctx, uint32_t type)
 {
 	struct daemon *d = ctx;
@@ -168,7 +196,7 @@ static void on_port(void *ctx, uint32_t type)
 		return;
 	publish_link(&d->server->objects.clients, type);
 	xd_clients_port_event(&d->server->objects.clients, type);
-	notify_status(&d->dev);
+	notify_status(d);
 }
 
 static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool added)
@@ -405,6 +433,8 @@ static int start(struct daemon *d)
 		err = log_step("serving programs", start_server(d));
 	if (!err)
 		err = log_step("watchdog", xd_watchdog_start(&d->dev, &d->watchdog));
+	if (!err)
+		err = log_step("watching the XDP program", watch_program(d));
 	return err;
 }
 
@@ -460,7 +490,7 @@ static void stop(struct daemon *d, int status)
 	if (server && !xd_net_link(d->dev.net)->gone)
 		xd_rdma_cm_disconnect(server->objects.rdma_cm);
 	xd_watchdog_stop(d->watchdog);
-	xd_watch_del(d->removed);
+	xd_timer_free(d->look);
 	ended = detach(d);
 
 	d->server = NULL;
@@ -508,8 +538,7 @@ static int run(struct daemon *d)
 		xd_log(XD_NOTICE, "device %s serves %s, version " XR_VERSION, d->opt.name,
 		       xd_net_link(d->dev.net)->ifname);
 		log_hints(&d->dev);
-		watch_removal(d);
-		notify_status(&d->dev);
+		notify_status(d);
 		xd_notify("READY=1");
 		err = xd_loop_run(d->dev.loop);
 		xd_notify("STOPPING=1");

@@ -69,12 +69,12 @@ static const struct cli_command commands[] = {
 		"what happens: states and errors of queue pairs, NAKs, link, clients",
 		"One line for each event, until the daemon ends: QPs created, destroyed, their\n"
 		"states and errors with reasons, errors of CQs and SRQs, NAKs and timeouts (the\n"
-		"sum of each second), link, GIDs, clients, hits of fault rules.\n"
+		"sum of each second), link, XDP program, GIDs, clients, hits of fault rules.\n"
 		"NAME VALUE pairs keep the events that have the value, or one of several with\n"
 		"commas; names may be abbreviated. Values of \"event\":\n"
 		"  qp_created, qp_destroyed, qp_state, qp_error, cq_error, srq_error, nak,\n"
-		"  timeout, link, gid_added, gid_removed, client_connected, client_left, fault,\n"
-		"  lost\n"
+		"  timeout, link, xdp, gid_added, gid_removed, client_connected, client_left,\n"
+		"  fault, lost\n"
 		"Example: xroce monitor event qp_error,nak\n",
 		cli_monitor,
 		0,

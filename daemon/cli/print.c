@@ -143,6 +143,7 @@ static const char *colour_of(const char *name, const char *text)
 		{ "cm_state", "ESTABLISHED", GREEN },
 		{ "state", "up", GREEN },
 		{ "state", "down", RED },
+		{ "state", "removed", RED },
 		{ "state", "running", GREEN },
 		{ "link", "up", GREEN },
 		{ "link", "down", RED },

@@ -15,11 +15,11 @@ static const struct {
 	{ "mr", "tier", "shared,adopted,private,device,null,pieces" },
 	{ "srq", "type", "basic,XRC" },
 	{ "monitor", "event",
-	  "qp_created,qp_destroyed,qp_state,qp_error,cq_error,srq_error,nak,timeout,link,gid_added,"
-	  "gid_removed,client_connected,client_left,fault,lost" },
+	  "qp_created,qp_destroyed,qp_state,qp_error,cq_error,srq_error,nak,timeout,link,xdp,"
+	  "gid_added,gid_removed,client_connected,client_left,fault,lost" },
 	{ "monitor", "type", "RC,UC,UD,GSI,XRC_SEND,XRC_RECV" },
 	{ "monitor", "from", "RESET,INIT,RTR,RTS,SQD,SQE,ERR" },
-	{ "monitor", "state", "RESET,INIT,RTR,RTS,SQD,SQE,ERR,up,down" },
+	{ "monitor", "state", "RESET,INIT,RTR,RTS,SQD,SQE,ERR,up,down,removed" },
 	{ "monitor", "direction", "sent,received" },
 	{ "monitor", "nak",
 	  "RNR,PSN sequence,remote access,invalid request,remote operational,invalid RD request" },

@@ -117,9 +117,6 @@ static void watch(int sock, const struct target *t)
 		ms = n ? SETTLE_MS : -1;
 		if (!n && attached && !is_attached(t)) {
 			attached = false;
-			xd_log(XD_ERR,
-			       "another program has removed the XDP program from the interface: "
-			       "no RDMA packets arrive until xroced is restarted");
 			send(sock, "", 1, MSG_NOSIGNAL);
 		}
 	}
@@ -236,11 +233,6 @@ bool xd_dispatcher_is_attached(const struct xd_dispatcher *d)
 	char removed;
 
 	return recv(d->process.sock, &removed, 1, MSG_DONTWAIT | MSG_PEEK) != 1;
-}
-
-int xd_dispatcher_fd(const struct xd_dispatcher *d)
-{
-	return d->process.sock;
 }
 
 void xd_dispatcher_stop(struct xd_dispatcher *d)

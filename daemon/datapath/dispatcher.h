@@ -40,8 +40,6 @@ int xd_dispatcher_attach(struct xd_dispatcher *d, const struct xd_dispatched *wh
 
 /* Returns false if the process has found that somebody else has removed the program. */
 bool xd_dispatcher_is_attached(const struct xd_dispatcher *d);
-/* Returns a descriptor that becomes readable then, or when the process has ended. */
-int xd_dispatcher_fd(const struct xd_dispatcher *d);
 
 /* Makes the process remove the program, and waits for its end for a short time. NULL allowed. */
 void xd_dispatcher_stop(struct xd_dispatcher *d);

@@ -419,11 +419,6 @@ bool xd_xdp_is_attached(const struct xd_xdp *x)
 	return x->dispatcher ? xd_dispatcher_is_attached(x->dispatcher) : has_interface(x->link);
 }
 
-int xd_xdp_removed_fd(const struct xd_xdp *x)
-{
-	return x->dispatcher ? xd_dispatcher_fd(x->dispatcher) : -1;
-}
-
 void xd_xdp_no_zerocopy(struct xd_xdp *x, int err)
 {
 	x->zerocopy = false;

@@ -31,13 +31,8 @@ int xd_xdp_give_pins(struct xd_xdp *x);
 void xd_xdp_detach(struct xd_xdp *x);
 void xd_xdp_close(struct xd_xdp *x); /* NULL allowed */
 
-/* Returns false if somebody else has removed the program from the interface. */
+/* Returns false if somebody else has removed the program from the interface, or the interface. */
 bool xd_xdp_is_attached(const struct xd_xdp *x);
-/*
- * Returns a descriptor that becomes readable when xd_xdp_is_attached() may have another result, -1:
- * nobody reports that.
- */
-int xd_xdp_removed_fd(const struct xd_xdp *x);
 const char *xd_xdp_mode_name(const struct xd_xdp *x);
 /* Returns the reason for the mode, as text. */
 const char *xd_xdp_mode_why(const struct xd_xdp *x);

@@ -254,45 +254,67 @@ shows_attached() {
 	equal "metric" "$(ctl a metrics xra | grep '^xroce_xdp_attached')" "xroce_xdp_attached{device=\"xra\"} $2"
 }
 
-@test "xroce status and metrics show that root has detached the XDP program" {
-	local link
+# starts_watched [OPTION...]: starts the daemon of host a with a service manager and a reader of events
+starts_watched() {
+	daemon_down a
+	manager
+	NOTIFY_SOCKET=$RUN/notify daemon_up a "$@"
+	: >"$RUN/a/log"
+	shows_attached true 1
+	"$XROCE" -r "$RUN/a" monitor xra event xdp </dev/null >"$RUN/events" 3>&- &
+	READER=$!
+	# the socket of the connection, and that of the events
+	reads() { (($(find "/proc/$READER/fd" -lname 'socket:*' | wc -l) == 2)); }
+	wait_for 10 reads
+}
 
-	daemon_down a
-	daemon_up a
-	shows_attached true 1
-	link=$(bpftool -j link show | jq --argjson id "$(on a ip -j -d link show va | jq '.[0].xdp.prog.id')" \
-		'.[] | select(.prog_id == $id) | .id')
-	bpftool link detach id "$link"
+# reports_removal: the log, the service manager, a monitor, status and metrics tell that the program was removed
+reports_removal() {
+	wait_for 10 test -s "$RUN/events"
+	grep -q ' xra xdp state removed$' "$RUN/events"
+	equal "messages" "$(grep -c "$REMOVED" "$RUN/a/log")" 1
+	wait_for 10 grep -q 'STATUS=xra serves va (link up, XDP removed by somebody, ' "$RUN/told"
 	shows_attached false 0
+	ctl a status xra | grep -Eq '^  attached +no$'
 	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
-	daemon_down a
-	daemon_up a
-	shows_attached true 1
-	both ibv_rc_pingpong -g @4 -c -n 50
+}
+
+ends_watched() {
+	kill "$MANAGER" "$READER"
+	rm "$RUN/notify" "$RUN/told" "$RUN/events"
 	daemon_down a
 }
 
-# bats test_tags=stock
-@test "--dispatcher: the log says that another program has removed that of the daemon, and a restart attaches it again" {
-	local removed="another program has removed the XDP program"
+REMOVED="another program has removed the XDP program from va: no RDMA packets arrive until xroced is restarted"
 
+# bats test_tags=stock
+@test "the daemon reports that root has detached its XDP program, and a restart attaches it again" {
+	local link
+
+	starts_watched
+	link=$(bpftool -j link show | jq --argjson id "$(on a ip -j -d link show va | jq '.[0].xdp.prog.id')" \
+		'.[] | select(.prog_id == $id) | .id')
+	bpftool link detach id "$link"
+	reports_removal
+	ends_watched
+	daemon_up a
+	shows_attached true 1
+	both ibv_rc_pingpong -g @4 -c -n 50
+}
+
+# bats test_tags=stock
+@test "--dispatcher: the daemon reports that another program has removed that of the daemon, and a restart attaches it" {
 	needs_dispatcher
-	manager
-	NOTIFY_SOCKET=$RUN/notify daemon_up a --dispatcher 50
+	starts_watched --dispatcher 50
 	tools a xdp-filter load -m native va -f udp
 	tools a xdp-filter unload va
 	both ibv_rc_pingpong -g @4 -c -n 50
 	sleep $((2 * SLOW))
-	not grep -q "$removed" "$RUN/a/log"
+	not grep -q "$REMOVED" "$RUN/a/log"
 	shows_attached true 1
 	tools a xdp-loader unload --all va
-	wait_for 10 grep -q "$removed" "$RUN/a/log"
-	shows_attached false 0
-	ctl a status xra | grep -Eq '^  attached +no$'
-	wait_for 10 grep -q 'STATUS=xra serves va (link up, XDP removed by somebody, ' "$RUN/told"
-	kill "$MANAGER"
-	rm "$RUN/notify" "$RUN/told"
-	daemon_down a
+	reports_removal
+	ends_watched
 	daemon_up a --dispatcher 50
 	both ibv_rc_pingpong -g @4 -c -n 50
 	daemon_down a
