@@ -127,7 +127,7 @@ export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
 flags = $(CC) $(CLANG) $(ALL_CFLAGS) $(TUNE)
 # These goals compile nothing; some of them install packages and run a second make.
 COMPILE_NOTHING := clean help deps deps-build deps-run deps-test format dist deb \
-	check check-long demo bench bench-neighbours bench-pauses bench-floods
+	check check-long check-vm demo bench bench-neighbours bench-pauses bench-floods
 ifneq ($(filter-out $(COMPILE_NOTHING),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(file <$(BUILD)/flags),$(flags))
 MISSING := $(shell packaging/needs '$(CC)' '$(CLANG)' '$(BPFTOOL)')

@@ -30,6 +30,15 @@ $(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$
 $(foreach half,host data,$(eval $(call suite,long/vm/$(half),7200,$(VM) 7180 -m 7168 $(VM_ENV) \
 	selftests/vm/guest/e2e $(half),$(E2E_NEEDS),parallel long)))
 
+# Not part of `check`, which runs the tests tagged `stock` of each file
+.PHONY: check-vm
+check-vm: try-deps ## run an end-to-end file under Debian's stock kernel in a virtual machine: T=61-other-xdp
+	$(Q)$(MAKE) --no-print-directory $(jobs) all check-vm-needs
+	$(Q)$(VM) 1180 -m 3072 $(VM_ENV) selftests/vm/guest/e2e $(T)
+
+.PHONY: check-vm-needs
+check-vm-needs: $(E2E_NEEDS)
+
 # What `make install` installs, prepared here because make takes a minute on the guest's emulated processor
 .PHONY: $(BUILD)/vm-root
 $(BUILD)/vm-root: all
