@@ -305,14 +305,15 @@ static void append_program(char *text, size_t size, const char *name, uint32_t i
 }
 
 /* Programs that libxdp's dispatcher calls, or the only one. Returns false if there is none. */
-static bool attached_by_libxdp(unsigned int ifindex, char *text, size_t size)
+static bool attached_by_libxdp(unsigned int ifindex, char *text, size_t size, bool *dispatched)
 {
 	struct xdp_multiprog *all = xdp_multiprog__get_from_ifindex((int)ifindex);
 	struct xdp_program *p = NULL;
 
 	if (libxdp_get_error(all))
 		return false;
-	if (xdp_multiprog__is_legacy(all)) {
+	*dispatched = !xdp_multiprog__is_legacy(all);
+	if (!*dispatched) {
 		p = xdp_multiprog__main_prog(all);
 		append_program(text, size, xdp_program__name(p), xdp_program__id(p));
 	} else {
@@ -323,13 +324,14 @@ static bool attached_by_libxdp(unsigned int ifindex, char *text, size_t size)
 	return *text;
 }
 
-/* Logs which program keeps ours from being attached, and how to remove it. */
-static void log_other_program(const char *ifname, unsigned int ifindex)
+/* Logs which program keeps ours from being attached, how to remove it, and how to run beside it. */
+static void log_other_program(const struct xd_xdp *x, unsigned int ifindex)
 {
 	DECLARE_LIBBPF_OPTS(bpf_xdp_query_opts, now);
+	bool dispatched = false;
 	char text[256] = "";
 
-	if (!attached_by_libxdp(ifindex, text, sizeof(text))) {
+	if (!attached_by_libxdp(ifindex, text, sizeof(text), &dispatched)) {
 		if (bpf_xdp_query((int)ifindex, 0, &now))
 			return;
 		append_program(text, sizeof(text), NULL,
@@ -337,8 +339,9 @@ static void log_other_program(const char *ifname, unsigned int ifindex)
 	}
 	xd_log(XD_ERR,
 	       "XDP on %s is in use by %s; to remove it: xdp-loader unload --all %s, or ip link "
-	       "set %s xdp off",
-	       ifname, text, ifname, ifname);
+	       "set %s xdp off%s",
+	       x->ifname, text, x->ifname, x->ifname,
+	       dispatched && !x->dispatcher ? "; to run beside it: --dispatcher" : "");
 }
 
 static int attach_native(struct xd_xdp *x, unsigned int ifindex)
@@ -396,7 +399,7 @@ int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", x->ifname, strerror(-err),
 		       err == -EBUSY || err == -EEXIST ? " (another program is attached)" : "");
 		if (err == -EBUSY || err == -EEXIST)
-			log_other_program(x->ifname, ifindex);
+			log_other_program(x, ifindex);
 		return err;
 	}
 	xd_log(XD_NOTICE, "XDP on %s: %s, %s%s; %s", x->ifname, xd_xdp_mode_name(x),

@@ -54,6 +54,7 @@ refused() {
 	tools a xdp-loader unload --all va
 	((status == 0))
 	[[ $output == *"in use by "*xdpfilt_alw_udp* && $output == *"in use by "*xdpfilt_dny_ip* ]]
+	[[ $output == *"; to run beside it: --dispatcher"* ]]
 }
 
 @test "programs of xdp-tools do not replace the program of a running daemon" {
