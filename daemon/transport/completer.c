@@ -8,6 +8,7 @@
 
 #include "completer.h"
 #include "copy.h"
+#include "early.h"
 #include "engine.h"
 #include "gaps.h"
 #include "packet.h"

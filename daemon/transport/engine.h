@@ -36,6 +36,7 @@
  *   memory.c      regions and their segments
  *   step.c        accesses to memory that may wait, and their staging memory
  *   step_read.c, step_write.c  reads and reading ahead; writes and atomics
+ *   early.c       packets received before earlier ones
  *   park.c        QPs that wait for memory
  *   resume.c      their next steps
  *   park_pool.c   blocks for packets of these QPs

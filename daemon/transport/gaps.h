@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Missing READ responses. The requester keeps the responses that come early (park.h), so it sees
+ * Missing READ responses. The requester keeps the responses that come early (early.h), so it sees
  * all gaps, and requests them together: the first gap of each READ request on the wire at once, the
  * next one of the same request when that one is filled. `rdma_rxe` drops a repeated READ that
  * begins before an earlier repetition of the same READ: if a second gap were requested together
@@ -10,7 +10,7 @@
 #ifndef XT_GAPS_H
 #define XT_GAPS_H
 
-#include "park.h"
+#include "early.h"
 #include "qp.h"
 #include "sq.h"
 

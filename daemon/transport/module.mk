@@ -11,6 +11,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	cq.c \
 	cq_event.c \
 	crc.c \
+	early.c \
 	engine.c \
 	execute.c \
 	flow.c \

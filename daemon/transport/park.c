@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Packets that wait for memory or for earlier packets, and posted writes. resume.c processes them.
+ * Packets that wait for memory, and posted writes. resume.c processes them.
  */
 #include "engine.h"
 #include "parked.h"
@@ -104,7 +104,7 @@ void xt_park_lose(struct xt_qp *qp, enum xt_park_side side)
 	xt_step_end(&step[response ? XT_STEP_PLACE_POST : XT_STEP_POST]);
 }
 
-static struct xt_parked *take_block(struct xt_qp *qp, uint32_t len)
+struct xt_parked *xt_parked_take_block(struct xt_qp *qp, uint32_t len)
 {
 	const uint32_t *blocks = qp->park.blocks;
 
@@ -115,7 +115,7 @@ static struct xt_parked *take_block(struct xt_qp *qp, uint32_t len)
 
 void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len)
 {
-	struct xt_parked *item = take_block(qp, len);
+	struct xt_parked *item = xt_parked_take_block(qp, len);
 
 	if (item)
 		xt_parked_put_in(qp, &qp->park.packets[side], item);
@@ -124,22 +124,24 @@ void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len)
 	return item;
 }
 
-static enum xt_park_side side_of(const struct xt_rx *rx)
+enum xt_park_side xt_park_side_of(const struct xt_rx *rx)
 {
 	return rx->flags & XR_OPF_REQUEST ? XT_PARK_RESPONDER : XT_PARK_REQUESTER;
 }
 
-static void copy_rx(struct xt_parked_rx *item, const struct xt_rx *rx)
+void xt_parked_copy(struct xt_parked_rx *item, const struct xt_rx *rx, uint32_t len)
 {
 	const struct xt_frame *f = rx->frame;
-	uint32_t i, at = 0;
+	uint32_t i, run, at = 0;
 
-	for (i = 0; i < f->nseg; at += f->seg[i++].len)
-		memcpy(item->data + at, f->seg[i].data, f->seg[i].len);
+	for (i = 0; at < len; at += run, i++) {
+		run = f->seg[i].len < len - at ? f->seg[i].len : len - at;
+		memcpy(item->data + at, f->seg[i].data, run);
+	}
 	item->frame = (struct xt_frame){
-		.seg = { { item->data, f->len } },
+		.seg = { { item->data, len } },
 		.nseg = 1,
-		.len = f->len,
+		.len = len,
 		.meta = f->meta,
 		.forwarded = f->forwarded,
 		.self = f->self,
@@ -155,95 +157,9 @@ void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_parked_rx *item;
 
-	item = xt_park_add(qp, side_of(rx), sizeof(*item) + rx->frame->len);
+	item = xt_park_add(qp, xt_park_side_of(rx), sizeof(*item) + rx->frame->len);
 	if (item)
-		copy_rx(item, rx);
-}
-
-/* ---- early packets ------------------------------------------------------------------------- */
-
-static uint32_t psn_of(const struct xt_list *l)
-{
-	return ((const struct xt_parked_rx *)l)->psn;
-}
-
-static uint32_t expected_psn(const struct xt_qp *qp, enum xt_park_side side)
-{
-	return side == XT_PARK_RESPONDER ? qp->resp.epsn : qp->req.unacked;
-}
-
-void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
-{
-	struct xt_list *list = &qp->park.early[side_of(rx)], *before = list->prev;
-	struct xt_parked_rx *item;
-
-	while (before != list && xt_diff(psn_of(before), psn) > 0)
-		before = before->prev;
-	if (before != list && psn_of(before) == psn)
-		return;
-	item = (struct xt_parked_rx *)take_block(qp, sizeof(*item) + rx->frame->len);
-	if (!item)
-		return;
-	copy_rx(item, rx);
-	item->psn = psn;
-	xt_parked_put_in(qp, before->next, &item->head);
-	XT_QP_COUNT(qp, rx_early, 1);
-}
-
-static void drop_first(struct xt_qp *qp, struct xt_list *list)
-{
-	struct xt_parked *item = (struct xt_parked *)list->next;
-
-	xt_parked_take_out(qp, item);
-	xt_parked_free(qp, item);
-}
-
-enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
-{
-	struct xt_list *list = &qp->park.early[side];
-	uint32_t psn = expected_psn(qp, side);
-
-	/* packets that were received again although they were kept */
-	while (!xt_list_empty(list) && xt_diff(psn_of(list->next), psn) < 0)
-		drop_first(qp, list);
-	if (xt_list_empty(list))
-		return XT_EARLY_NONE;
-	if (psn_of(list->next) != psn)
-		return XT_EARLY_GAP;
-	xt_resume_later(qp);
-	return XT_EARLY_DUE;
-}
-
-uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side)
-{
-	return psn_of(qp->park.early[side].next);
-}
-
-void xt_early_begin(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
-{
-	g->packet = qp->park.early[side].next;
-	g->psn = g->end = expected_psn(qp, side);
-}
-
-bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
-{
-	const struct xt_list *list = &qp->park.early[side];
-
-	for (g->psn = g->end; g->packet != list; g->packet = g->packet->next) {
-		g->end = psn_of(g->packet);
-		if (xt_diff(g->end, g->psn) > 0)
-			return true;
-		/* earlier ones were received again, and are dropped soon */
-		if (g->end == g->psn)
-			g->psn++;
-	}
-	return false;
-}
-
-void xt_early_drop(struct xt_qp *qp, enum xt_park_side side)
-{
-	while (!xt_list_empty(&qp->park.early[side]))
-		drop_first(qp, &qp->park.early[side]);
+		xt_parked_copy(item, rx, rx->frame->len);
 }
 
 /* ---- posted writes --------------------------------------------------------------------------- */

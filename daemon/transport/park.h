@@ -15,12 +15,6 @@
  * peer's answers to later requests are processed. But the READ and all behind it complete when its
  * data is in memory. An answer that makes a later request fail waits until then. Writes of a UD
  * datagram are posted likewise; UD has no expected PSN, so xt_responder.epsn counts datagrams.
- *
- * Early packets: a packet that was received before an earlier one is kept as well, in the order of
- * PSNs, and processed once the missing ones have arrived. So one lost packet costs one packet. IBTA
- * 9.7.4.1.1 permits a responder to drop such packets; both ways look the same to the peer.
- * It is copied: to keep the buffer that it was received into was not faster
- * (docs/performance-findings.md).
  */
 #ifndef XT_PARK_H
 #define XT_PARK_H
@@ -42,7 +36,7 @@ enum xt_park_side { XT_PARK_RESPONDER, XT_PARK_REQUESTER, XT_PARK_SIDES };
 struct xt_park {
 	bool busy;			       /* one of the following lists is not empty */
 	struct xt_list packets[XT_PARK_SIDES]; /* struct xt_parked */
-	struct xt_list early[XT_PARK_SIDES];   /* struct xt_parked, in the order of PSNs */
+	struct xt_list early[XT_PARK_SIDES];   /* struct xt_parked, see early.h */
 	struct xt_list posted[XT_PARK_SIDES];  /* struct xt_mem_io, in the order of PSNs */
 	uint32_t blocks[XT_PARK_SIZES];	       /* of packets */
 	uint32_t acked; /* PSN behind the last one acknowledged while writes were posted */
@@ -69,6 +63,7 @@ void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len);
  * never been received.
  */
 void xt_park_lose(struct xt_qp *qp, enum xt_park_side side);
+enum xt_park_side xt_park_side_of(const struct xt_rx *rx);
 /* Parks a received packet of a connected QP. */
 void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* Returns true if packets of that side wait already, so that later ones must as well. */
@@ -76,29 +71,6 @@ static inline bool xt_park_waits(const struct xt_park *p, enum xt_park_side side
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->packets[side]);
 }
-
-/* Keeps a packet that came early, if there is room and it is not kept already. psn: 32 bits */
-void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn);
-static inline bool xt_early_kept(const struct xt_park *p, enum xt_park_side side)
-{
-	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->early[side]);
-}
-/* Returns whether packets are kept, and whether the expected one is: then the QP is resumed. */
-enum xt_early { XT_EARLY_NONE, XT_EARLY_GAP, XT_EARLY_DUE };
-enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side);
-/* Returns the PSN of the first early packet. There must be one. */
-uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side);
-/* A walk through what is missing between early packets: PSNs [psn, end) */
-struct xt_early_gap {
-	const struct xt_list *packet; /* first one behind the gap */
-	uint32_t psn, end;
-};
-/* Begins at the expected PSN. */
-void xt_early_begin(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g);
-/* Moves to the next gap. Returns false behind the last packet: psn is that of no packet then. */
-bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g);
-/* Drops the early packets of a side. */
-void xt_early_drop(struct xt_qp *qp, enum xt_park_side side);
 
 /* Returns true if writes of that side are posted. */
 static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)

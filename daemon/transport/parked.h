@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Blocks of parked and early packets, for park.c and resume.c. */
+/* Blocks of parked and early packets, for park.c, early.c and resume.c. */
 #ifndef XT_PARKED_H
 #define XT_PARKED_H
 
@@ -15,6 +15,11 @@ struct xt_parked_rx {
 	struct xt_frame frame;
 	uint8_t data[];
 };
+
+/* Returns NULL if the QP or its flow has too many blocks. */
+struct xt_parked *xt_parked_take_block(struct xt_qp *qp, uint32_t len);
+/* Copies the first len bytes of a packet, its headers at least, to a block of that size. */
+void xt_parked_copy(struct xt_parked_rx *item, const struct xt_rx *rx, uint32_t len);
 
 static inline void xt_parked_take_out(struct xt_qp *qp, struct xt_parked *item)
 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The responder: requests of the peer in the order of their PSNs (IBTA 9.7.4). */
+#include "early.h"
 #include "engine.h"
 #include "qp.h"
 #include "responder.h"

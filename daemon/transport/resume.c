@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Resumes QPs when their accesses to memory have finished or missing packets have arrived. */
 
+#include "early.h"
 #include "engine.h"
 #include "flow.h"
 #include "loopback_posted.h"

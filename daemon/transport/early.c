@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "early.h"
+
+#include "engine.h"
+#include "parked.h"
+#include "qp.h"
+
+static uint32_t psn_of(const struct xt_list *l)
+{
+	return ((const struct xt_parked_rx *)l)->psn;
+}
+
+static uint32_t expected_psn(const struct xt_qp *qp, enum xt_park_side side)
+{
+	return side == XT_PARK_RESPONDER ? qp->resp.epsn : qp->req.unacked;
+}
+
+void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+{
+	struct xt_list *list = &qp->park.early[xt_park_side_of(rx)], *before = list->prev;
+	struct xt_parked_rx *item;
+
+	while (before != list && xt_diff(psn_of(before), psn) > 0)
+		before = before->prev;
+	if (before != list && psn_of(before) == psn)
+		return;
+	item = (struct xt_parked_rx *)xt_parked_take_block(qp, sizeof(*item) + rx->frame->len);
+	if (!item)
+		return;
+	xt_parked_copy(item, rx, rx->frame->len);
+	item->psn = psn;
+	xt_parked_put_in(qp, before->next, &item->head);
+	XT_QP_COUNT(qp, rx_early, 1);
+}
+
+static void drop_first(struct xt_qp *qp, struct xt_list *list)
+{
+	struct xt_parked *item = (struct xt_parked *)list->next;
+
+	xt_parked_take_out(qp, item);
+	xt_parked_free(qp, item);
+}
+
+enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_list *list = &qp->park.early[side];
+	uint32_t psn = expected_psn(qp, side);
+
+	/* packets that were received again although they were kept */
+	while (!xt_list_empty(list) && xt_diff(psn_of(list->next), psn) < 0)
+		drop_first(qp, list);
+	if (xt_list_empty(list))
+		return XT_EARLY_NONE;
+	if (psn_of(list->next) != psn)
+		return XT_EARLY_GAP;
+	xt_resume_later(qp);
+	return XT_EARLY_DUE;
+}
+
+uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side)
+{
+	return psn_of(qp->park.early[side].next);
+}
+
+void xt_early_begin(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
+{
+	g->packet = qp->park.early[side].next;
+	g->psn = g->end = expected_psn(qp, side);
+}
+
+bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
+{
+	const struct xt_list *list = &qp->park.early[side];
+
+	for (g->psn = g->end; g->packet != list; g->packet = g->packet->next) {
+		g->end = psn_of(g->packet);
+		if (xt_diff(g->end, g->psn) > 0)
+			return true;
+		/* earlier ones were received again, and are dropped soon */
+		if (g->end == g->psn)
+			g->psn++;
+	}
+	return false;
+}
+
+void xt_early_drop(struct xt_qp *qp, enum xt_park_side side)
+{
+	while (!xt_list_empty(&qp->park.early[side]))
+		drop_first(qp, &qp->park.early[side]);
+}
