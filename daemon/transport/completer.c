@@ -12,6 +12,7 @@
 #include "engine.h"
 #include "gaps.h"
 #include "packet.h"
+#include "place.h"
 #include "qp.h"
 #include "requester.h"
 #include "resend.h"
@@ -285,7 +286,7 @@ static struct xt_swqe *expected(struct xt_qp *qp, const struct xt_rx *rx, uint32
 		xt_gaps_answered(qp, psn);
 	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp)) {
-			xt_early_keep(qp, rx, psn);
+			xt_early_keep(qp, rx, psn, xt_place_response);
 			response_missing(qp, psn);
 		}
 		return NULL;
@@ -355,6 +356,7 @@ static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		.seg = rx->frame->seg,
 		.off = rx->frame->meta.payload_off,
 		.last = rx->flags & XR_OPF_END,
+		.placed = rx->placed,
 	};
 	struct xt_wc_error error;
 	enum xt_side side;

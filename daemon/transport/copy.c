@@ -336,6 +336,8 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 static enum xt_side put_from(const struct xt_mem_at *to, const struct xt_source *src, uint64_t off,
 			     uint32_t len, struct xt_wc_error *error)
 {
+	if (src->placed)
+		return XT_SIDE_NONE;
 	if (src->seg)
 		return put_from_segs(src->step, to, src->seg, off, len, error);
 	if (src->mem)
@@ -400,4 +402,21 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
 	if (src->step->settled)
 		return result_of(src->step, error);
 	return written(src->step, scatter(to, off, src, len, error));
+}
+
+bool xt_scatter_mapped(const struct xt_sgl *to, uint64_t off, const struct xt_rx *rx)
+{
+	uint32_t from = rx->frame->meta.payload_off, len = rx->len;
+	struct xt_wc_error error;
+	struct xt_mem_at at;
+	struct walk w;
+	struct run r;
+
+	for (w = walk_to(to, off); len; len -= r.len, from += r.len) {
+		r = walk_run(&w, len);
+		if (r.len && (!check_lkey(to, &r, XR_ACCESS_LOCAL_WRITE, &at, &error) ||
+			      !xt_mem_place(&at, rx->frame->seg, from, r.len)))
+			return false;
+	}
+	return true;
 }

@@ -26,6 +26,7 @@ struct xt_source {
 	uint64_t off;
 	struct xt_step *step; /* that copies them */
 	bool last;	      /* a message ends with the bytes that are copied */
+	bool placed;	      /* they are in their place already: only keys are checked */
 };
 
 /* The side that caused an error; XT_SIDE_WAIT: the step must be parked */
@@ -98,6 +99,11 @@ bool xt_wqe_is_mapped(struct xt_qp *qp, uint32_t index);
  */
 enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
 			uint32_t len, struct xt_wc_error *error);
+/*
+ * Copies the payload of a packet to offset off of an SGL if all of it goes to mapped memory that the
+ * keys permit to write. Otherwise returns false, and a part of it may have been copied.
+ */
+bool xt_scatter_mapped(const struct xt_sgl *to, uint64_t off, const struct xt_rx *rx);
 /* As xt_scatter(), with a region as the target */
 enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
 		    struct xt_wc_error *error);

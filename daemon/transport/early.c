@@ -15,19 +15,25 @@ static uint32_t expected_psn(const struct xt_qp *qp, enum xt_park_side side)
 	return side == XT_PARK_RESPONDER ? qp->resp.epsn : qp->req.unacked;
 }
 
-void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_place_fn place)
 {
 	struct xt_list *list = &qp->park.early[xt_park_side_of(rx)], *before = list->prev;
+	uint32_t len = rx->frame->len;
 	struct xt_parked_rx *item;
+	bool placed;
 
 	while (before != list && xt_diff(psn_of(before), psn) > 0)
 		before = before->prev;
 	if (before != list && psn_of(before) == psn)
 		return;
-	item = (struct xt_parked_rx *)xt_parked_take_block(qp, sizeof(*item) + rx->frame->len);
+	placed = place(qp, rx, psn);
+	if (placed)
+		len = rx->frame->meta.payload_off;
+	item = (struct xt_parked_rx *)xt_parked_take_block(qp, sizeof(*item) + len);
 	if (!item)
 		return;
-	xt_parked_copy(item, rx, rx->frame->len);
+	xt_parked_copy(item, rx, len);
+	item->rx.placed = placed;
 	item->psn = psn;
 	xt_parked_put_in(qp, before->next, &item->head);
 	XT_QP_COUNT(qp, rx_early, 1);

@@ -4,8 +4,8 @@
  * processed once the missing ones have arrived. So one lost packet costs one packet. IBTA 9.7.4.1.1
  * permits a responder to drop such packets; both ways look the same to the peer.
  *
- * A packet is copied: to keep the buffer that it was received into was not faster
- * (docs/performance-findings.md).
+ * A packet is copied, because the buffers that it is received into are needed again
+ * (docs/performance-findings.md). If its payload can be placed (place.h), only headers are copied.
  */
 #ifndef XT_EARLY_H
 #define XT_EARLY_H
@@ -13,8 +13,10 @@
 #include "park.h"
 #include "qp.h"
 
+/* xt_place_request() or xt_place_response() */
+typedef bool (*xt_place_fn)(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn);
 /* Keeps a packet that came early, if there is room and it is not kept already. psn: 32 bits */
-void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn);
+void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_place_fn place);
 static inline bool xt_early_kept(const struct xt_park *p, enum xt_park_side side)
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->early[side]);

@@ -237,6 +237,16 @@ int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const st
 	return err;
 }
 
+bool xt_mem_place(const struct xt_mem_at *to, const struct xt_seg *from, uint64_t skip, size_t len)
+{
+	const struct xt_mem_seg *seg = find_seg(to->mem, to->off);
+
+	if (!seg || !seg->ptr || !seg->writable || span(seg, to->off, len) != len)
+		return false;
+	return !reported(to->mem,
+			 xt_guard_copy_segs(seg->ptr + (to->off - seg->off), from, skip, len));
+}
+
 static uint8_t *place_ptr(const struct xt_step_place *p)
 {
 	return p->seg->ptr ? p->seg->ptr + (p->off - p->seg->off) : NULL;

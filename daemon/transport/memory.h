@@ -208,6 +208,11 @@ int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const v
 /* Writes bytes from offset @skip of a list; len: not 0. Takes one access if possible. */
 int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const struct xt_seg *from,
 		      uint64_t skip, size_t len);
+/*
+ * Writes them if they go to one mapped segment. Returns false if not, or if memory is absent. The
+ * last bytes may be stored before others.
+ */
+bool xt_mem_place(const struct xt_mem_at *to, const struct xt_seg *from, uint64_t skip, size_t len);
 /* Returns true if the bytes are in one segment without ptr, whose accesses may take time. */
 bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t off, uint32_t len);
 /*

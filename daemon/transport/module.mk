@@ -37,6 +37,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	park.c \
 	park_pool.c \
 	permute.c \
+	place.c \
 	qp.c \
 	rd.c \
 	requester.c \

@@ -127,6 +127,7 @@ struct xt_rx {
 	bool solicited, ackreq;
 	uint32_t psn; /* 24 bits */
 	uint32_t len; /* bytes of payload */
+	bool placed;  /* the payload is in its place already, see place.h */
 };
 
 #endif /* XT_PACKET_H */

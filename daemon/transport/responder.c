@@ -2,6 +2,7 @@
 /* The responder: requests of the peer in the order of their PSNs (IBTA 9.7.4). */
 #include "early.h"
 #include "engine.h"
+#include "place.h"
 #include "qp.h"
 #include "responder.h"
 #include "responses.h"
@@ -18,6 +19,7 @@ void xt_resp_reset(struct xt_qp *qp)
 	qp->resp = (struct xt_responder){
 		.epsn = qp->attr.rq_psn,
 		.seen = qp->attr.rq_psn,
+		.known = qp->attr.rq_psn,
 		.pd = qp->info.pd,
 	};
 }
@@ -68,6 +70,7 @@ void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *
 			.seg = rx->frame->seg,
 			.off = rx->frame->meta.payload_off,
 			.last = rx->flags & XR_OPF_END,
+			.placed = rx->placed,
 		},
 	};
 	rq->src.step = step_of(qp, rx);
@@ -122,7 +125,7 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 		resp->seen = psn + 1;
 	if (resp->rnr_sent)
 		return;
-	xt_early_keep(qp, rx, psn);
+	xt_early_keep(qp, rx, psn, xt_place_request);
 	if (xt_early_check(qp, XT_PARK_RESPONDER) == XT_EARLY_DUE)
 		return;
 	if (!resp->nak_sent || ++resp->ahead == NAK_AGAIN)

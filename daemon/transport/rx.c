@@ -32,6 +32,7 @@ static bool parse(struct xt_frame *frame, struct xt_rx *rx)
 	word = be32toh(bth.ack_psn);
 	rx->ackreq = word & XR_BTH_ACKREQ;
 	rx->psn = word & XR_PSN_MASK;
+	rx->placed = false;
 
 	end = m->payload_off + m->payload_len + xt_pad_count(rx->ext - XR_BTH_HLEN) + XR_ICRC_LEN;
 	return (be16toh(bth.pkey) & XR_PKEY_MASK) == (XR_DEFAULT_PKEY & XR_PKEY_MASK) &&
