@@ -100,8 +100,8 @@ bool xt_wqe_is_mapped(struct xt_qp *qp, uint32_t index);
 enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
 			uint32_t len, struct xt_wc_error *error);
 /*
- * Copies the payload of a packet to offset off of an SGL if all of it goes to mapped memory that the
- * keys permit to write. Otherwise returns false, and a part of it may have been copied.
+ * Copies the payload of a packet to offset off of an SGL if all of it goes to mapped memory that
+ * the keys permit to write. Otherwise returns false, and a part of it may have been copied.
  */
 bool xt_scatter_mapped(const struct xt_sgl *to, uint64_t off, const struct xt_rx *rx);
 /* As xt_scatter(), with a region as the target */
