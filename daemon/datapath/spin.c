@@ -10,7 +10,7 @@ void xd_spin_worked(struct xd_spin *s, uint64_t now)
 {
 	bool successful = s->yielded && !s->slept;
 
-	if (successful && s->wasted)
+	if (successful && s->wasted && now >= s->short_until)
 		s->wasted--;
 	s->last_work = now;
 	s->yielded = s->slept = false;
@@ -29,8 +29,14 @@ static void count_wasted(struct xd_spin *s, uint64_t now)
 	s->wasted += XD_WASTED_WEIGHT;
 	if (s->wasted < XD_WASTED_LIMIT)
 		return;
-	s->wasted = 0;
-	s->short_until = now + XD_SHORT_SPINS_NS;
+	s->wasted = XD_WASTED_RETRY;
+	if (now < s->short_until + s->short_ns)
+		s->short_ns *= 2;
+	else
+		s->short_ns = XD_SHORT_SPINS_MIN_NS;
+	if (s->short_ns > XD_SHORT_SPINS_MAX_NS)
+		s->short_ns = XD_SHORT_SPINS_MAX_NS;
+	s->short_until = now + s->short_ns;
 }
 
 /* During back-off */
@@ -90,4 +96,7 @@ void xd_spin_reset_backoff(struct xd_spin *s)
 {
 	s->backoff_until = 0;
 	s->backoff_ns = 0;
+	s->short_until = 0;
+	s->short_ns = 0;
+	s->wasted = 0;
 }

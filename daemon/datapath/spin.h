@@ -13,7 +13,8 @@
  * A spin is wasted if it ends without work. A worker whose spins are often wasted probably keeps
  * the core from the thread whose messages it waits for: a yield switches to a thread of another
  * group of the scheduler only if the worker's group has had more than its share of the core. Spins
- * are then short for some time: the worker yields once before it sleeps.
+ * are then short for some time: the worker yields once before it sleeps. That time doubles if spins
+ * are wasted again soon after it, as each of them delays a message by the longest spin.
  */
 #ifndef XD_SPIN_H
 #define XD_SPIN_H
@@ -44,13 +45,15 @@
 #define XD_LONE_LOOKS 4
 /*
  * Spins become short if more than one in XD_WASTED_WEIGHT is wasted: each wasted one adds that to
- * a sum, each successful one subtracts 1, and the sum reaches XD_WASTED_LIMIT. They are short for
- * XD_SHORT_SPINS_NS only: sleeping has a price, as the scheduler often wakes a worker on the core
- * of the peer's worker.
+ * a sum, each successful one subtracts 1, and the sum reaches XD_WASTED_LIMIT. Afterwards the sum
+ * begins at XD_WASTED_RETRY. Spins are short for XD_SHORT_SPINS_MIN_NS at first: sleeping has a
+ * price, as the scheduler often wakes a worker on the core of the peer's worker.
  */
 #define XD_WASTED_WEIGHT 8
 #define XD_WASTED_LIMIT (6 * XD_WASTED_WEIGHT)
-#define XD_SHORT_SPINS_NS 3000000u
+#define XD_WASTED_RETRY (3 * XD_WASTED_WEIGHT)
+#define XD_SHORT_SPINS_MIN_NS 3000000u
+#define XD_SHORT_SPINS_MAX_NS 100000000u
 
 enum xd_idle {
 	XD_IDLE_YIELD,
@@ -68,6 +71,7 @@ struct xd_spin {
 	uint8_t wasted;	     /* sum of wasted and successful spins */
 	uint64_t backoff_until, backoff_ns;
 	uint64_t short_until; /* until then spins are short */
+	uint64_t short_ns;    /* how long they were or are short */
 };
 
 void xd_spin_init(struct xd_spin *s, uint64_t limit_ns, uint64_t now);
@@ -83,7 +87,7 @@ void xd_spin_slept(struct xd_spin *s, uint64_t now);
 enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now);
 /* Reports a yield from `before` to `after`; returns true if the worker backs off now. */
 bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after);
-/* Ends the back-off: other programs run now. */
+/* Ends the back-off and short spins: other programs run now. */
 void xd_spin_reset_backoff(struct xd_spin *s);
 
 #endif /* XD_SPIN_H */

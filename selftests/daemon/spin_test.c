@@ -227,11 +227,17 @@ static void test_wasted_spins(void)
 	unsigned n;
 
 	n = kept_core(&s, 100 * MS);
-	TAP_OK(n > 15000, "a thread that needs the worker's core gets it (%u turns in 100 ms)", n);
+	TAP_OK(n > 20000, "a thread that needs the worker's core gets it (%u turns in 100 ms)", n);
+	n = kept_core(&s, SECOND);
 	TAP_OK(s.pauses, "... and spinning is tried again");
-	ping_pong(&s, 1000, YIELD_SHORT); /* 20 ms */
+	TAP_OK(n > 230000, "... ever more rarely (%u turns in a second)", n);
+	xd_spin_reset_backoff(&s.spin);
 	TAP_OK(!ping_pong(&s, 1000, YIELD_SHORT),
-	       "20 ms later, no message finds the worker asleep");
+	       "after a reset of the back-off, spins are long again");
+	kept_core(&s, SECOND);
+	ping_pong(&s, XD_SHORT_SPINS_MAX_NS / (20 * US), YIELD_SHORT);
+	TAP_OK(!ping_pong(&s, 1000, YIELD_SHORT),
+	       "100 ms later, no message finds the worker asleep");
 	for (n = 0; n < 1000; n++) {
 		ping_pong(&s, XD_WASTED_WEIGHT, YIELD_SHORT);
 		work(&s);
@@ -240,6 +246,35 @@ static void test_wasted_spins(void)
 			break;
 	}
 	TAP_OK(n == 1000, "spins stay long if one in nine is wasted");
+}
+
+/* Returns the number of wasted spins until spins are short. */
+static unsigned wasted_until_short(struct sim *s)
+{
+	unsigned n;
+
+	for (n = 0; s->spin.short_until <= s->now; n++) {
+		work(s);
+		idle(s, 2 * LIMIT, YIELD_SHORT);
+	}
+	return n;
+}
+
+static void test_retries(void)
+{
+	struct sim s = sim_new(LIMIT);
+	unsigned i;
+
+	TAP_OK(wasted_until_short(&s) == XD_WASTED_LIMIT / XD_WASTED_WEIGHT,
+	       "spins become short after several wasted ones");
+	for (i = 0; i < 100; i++) { /* messages that come after a yield */
+		work(&s);
+		step(&s, US);
+	}
+	work(&s);
+	s.now = s.spin.short_until;
+	TAP_OK(wasted_until_short(&s) == (XD_WASTED_LIMIT - XD_WASTED_RETRY) / XD_WASTED_WEIGHT,
+	       "... and after fewer when long ones are tried again");
 }
 
 /* With a program that never yields, the worker spins rarely. */
@@ -302,6 +337,7 @@ int main(void)
 	test_yielding_programs();
 	test_lone_worker();
 	test_wasted_spins();
+	test_retries();
 	test_spinning_program();
 	test_other_programs();
 	return tap_end();
