@@ -6,10 +6,32 @@ void xd_spin_init(struct xd_spin *s, uint64_t limit_ns, uint64_t now)
 	*s = (struct xd_spin){ .limit_ns = limit_ns, .last_work = now, .woken = now };
 }
 
+void xd_spin_look(struct xd_spin *s, uint64_t now)
+{
+	if (s->looked || now < s->no_looks_until)
+		return;
+	s->looked = true;
+	s->look_until = now + XD_LOOK_NS;
+}
+
+static void end_look(struct xd_spin *s, uint64_t now, bool found)
+{
+	s->look_until = 0;
+	s->looks++;
+	s->looks_found += found;
+	if (s->looks < XD_LOOKS)
+		return;
+	if (s->looks_found < XD_LOOKS / 2)
+		s->no_looks_until = now + XD_NO_LOOKS_NS;
+	s->looks = s->looks_found = 0;
+}
+
 void xd_spin_worked(struct xd_spin *s, uint64_t now)
 {
 	bool successful = s->yielded && !s->slept;
 
+	if (s->look_until)
+		end_look(s, now, true);
 	if (successful && s->wasted && now >= s->short_until)
 		s->wasted--;
 	s->last_work = now;
@@ -21,6 +43,7 @@ void xd_spin_slept(struct xd_spin *s, uint64_t now)
 {
 	s->last_work = s->woken = now;
 	s->slept = true;
+	s->looked = false;
 }
 
 /* The spin that ends now had no work. */
@@ -54,6 +77,10 @@ enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now)
 
 	if (now < s->backoff_until)
 		return pause_or_sleep(s, idle_ns);
+	if (s->look_until && now < s->look_until)
+		return XD_IDLE_PAUSE;
+	if (s->look_until)
+		end_look(s, now, false);
 	if (s->yielded && now < s->short_until)
 		return XD_IDLE_SLEEP;
 	if (s->yielded && idle_ns >= s->limit_ns) {
@@ -72,6 +99,7 @@ bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after)
 {
 	bool recent = s->backoff_ns && after < s->backoff_until + s->backoff_ns;
 
+	s->looked = false;
 	if (after - before < XD_LONE_NS)
 		s->lone_looks = XD_LONE_LOOKS;
 	if (after - before <= XD_STARVED_NS) {

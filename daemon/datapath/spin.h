@@ -44,6 +44,16 @@
 #define XD_LONE_NS 400u
 #define XD_LONE_LOOKS 4
 /*
+ * After it has carried a single message between two programs of this host, a worker looks for work
+ * this long before it yields, once between two yields. If the program that got the message has
+ * another processor, its reply comes within that time. Otherwise the looks find nothing, and if
+ * that holds for more than half of XD_LOOKS, there are none for XD_NO_LOOKS_NS. A reply of another
+ * host takes longer, and its worker may wait for this processor.
+ */
+#define XD_LOOK_NS 1500u
+#define XD_LOOKS 32
+#define XD_NO_LOOKS_NS 10000000u
+/*
  * Spins become short if more than one in XD_WASTED_WEIGHT is wasted: each wasted one adds that to
  * a sum, each successful one subtracts 1, and the sum reaches XD_WASTED_LIMIT. Afterwards the sum
  * begins at XD_WASTED_RETRY. Spins are short for XD_SHORT_SPINS_MIN_NS at first: sleeping has a
@@ -66,6 +76,10 @@ struct xd_spin {
 	uint64_t woken;	   /* end of the last sleep, or of a yield that starved the worker */
 	uint64_t last_work;
 	bool yielded, slept; /* since the last work */
+	bool looked;	     /* since the last yield or sleep */
+	uint8_t looks, looks_found;
+	uint64_t look_until; /* while the worker looks for a reply; 0: it does not */
+	uint64_t no_looks_until;
 	uint8_t lone_looks;  /* before the next yield */
 	uint8_t long_yields; /* in a row */
 	uint8_t wasted;	     /* sum of wasted and successful spins */
@@ -77,6 +91,8 @@ struct xd_spin {
 void xd_spin_init(struct xd_spin *s, uint64_t limit_ns, uint64_t now);
 /* Reports that a round had work. */
 void xd_spin_worked(struct xd_spin *s, uint64_t now);
+/* Reports that it carried a single message within this host, after xd_spin_worked(). */
+void xd_spin_look(struct xd_spin *s, uint64_t now);
 /* Reports the end of a sleep. */
 void xd_spin_slept(struct xd_spin *s, uint64_t now);
 /*

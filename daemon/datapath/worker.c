@@ -122,12 +122,17 @@ static bool sends_more(const struct xd_worker *w)
 	return w->deadline <= w->now && !xt_engine_competes(w->engine) && !xd_worker_hurried(w);
 }
 
+static uint64_t carried_within_host(const struct xd_worker *w)
+{
+	return xt_engine_counters(w->engine)->loopback_operations;
+}
+
 /* Returns true if the round had work or the next one has. *start: when it had the lock */
 static bool do_round(struct xd_worker *w, uint64_t *start)
 {
 	const struct xd_worker_memory *memory = &w->all->memory;
-	uint64_t next_delayed, next_memory;
-	bool due, worked;
+	uint64_t next_delayed, next_memory, carried;
+	bool due, worked, received;
 
 	pthread_mutex_lock(&w->lock);
 	xd_worker_keys_begin(w);
@@ -139,10 +144,12 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 		xd_spin_reset_backoff(&w->spin);
 	}
 	due = w->deadline <= w->now;
+	carried = carried_within_host(w);
 	worked = scan_doorbells(w);
-	worked |= receive(w) > 0;
-	worked |= receive_forwarded(w) > 0;
-	worked |= xd_worker_receive_self(w);
+	received = receive(w) > 0;
+	received |= receive_forwarded(w) > 0;
+	received |= xd_worker_receive_self(w);
+	worked |= received;
 	worked |= collect_memory(w, &next_memory);
 	xd_worker_release_delayed(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
@@ -161,6 +168,7 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 		w->deadline = next_memory;
 	xd_count(&w->stats.rounds, 1);
 	w->idle = !worked;
+	w->carried_one = !received && carried_within_host(w) - carried == 1;
 	due |= goes_on(w);
 	xd_worker_keys_end(w);
 	pthread_mutex_unlock(&w->lock);
@@ -181,6 +189,8 @@ static void *worker_main(void *arg)
 		if (do_round(w, &start)) {
 			now = xd_now();
 			xd_spin_worked(&w->spin, now);
+			if (w->carried_one)
+				xd_spin_look(&w->spin, now);
 			xd_count(&w->stats.busy_ns, now - start);
 		} else if (!xd_worker_spin(w)) {
 			xd_worker_sleep(w);

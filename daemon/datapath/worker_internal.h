@@ -73,6 +73,7 @@ struct xd_worker {
 	uint64_t deadline;   /* atomic */
 	uint64_t now;	     /* at the start of the round or the pause, CLOCK_MONOTONIC in ns */
 	bool idle;	     /* the last round had no work */
+	bool carried_one;    /* it only carried one message between programs of this host */
 	uint64_t collect_at; /* when doorbells that are not polled must be collected */
 
 	struct xd_spin spin;

@@ -220,6 +220,52 @@ static void test_lone_worker(void)
 	       "without spin time it sleeps after the yield");
 }
 
+/* n messages within the host, and replies after ns; returns how many replies came after a yield. */
+static unsigned carry(struct sim *s, unsigned n, uint64_t ns)
+{
+	unsigned late = 0;
+
+	while (n--) {
+		work(s);
+		xd_spin_look(&s->spin, s->now);
+		clear(s);
+		idle(s, ns, YIELD_SHORT);
+		late += s->yields > 0;
+		work(s); /* the reply, for the program on the worker's core */
+		xd_spin_look(&s->spin, s->now);
+		idle(s, YIELD_SHORT, YIELD_SHORT);
+	}
+	return late;
+}
+
+/* A worker that has carried a message to a program on another core waits for the reply. */
+static void test_looks(void)
+{
+	struct sim s = sim_new(LIMIT);
+	uint64_t begun;
+
+	TAP_OK(!carry(&s, 1000, US), "a reply within the host is found before a yield");
+	work(&s);
+	begun = s.now;
+	xd_spin_look(&s.spin, s.now);
+	clear(&s);
+	while (!s.yields)
+		step(&s, YIELD_SHORT);
+	TAP_OK(s.now - begun <= XD_LOOK_NS + US / 10 + YIELD_SHORT,
+	       "the worker yields if there is none for %u ns", XD_LOOK_NS);
+	work(&s);
+	xd_spin_look(&s.spin, s.now);
+	work(&s);
+	xd_spin_look(&s.spin, s.now);
+	clear(&s);
+	step(&s, YIELD_SHORT);
+	TAP_OK(s.yields == 1, "it looks once between two yields");
+	carry(&s, XD_LOOKS, 20 * US);
+	TAP_OK(carry(&s, 100, US) == 100, "without replies it does not look any more");
+	s.now += XD_NO_LOOKS_NS;
+	TAP_OK(!carry(&s, 100, US), "10 ms later it looks again");
+}
+
 /* A worker that keeps the core from the thread that it waits for spins rarely. */
 static void test_wasted_spins(void)
 {
@@ -336,6 +382,7 @@ int main(void)
 	test_no_spin();
 	test_yielding_programs();
 	test_lone_worker();
+	test_looks();
 	test_wasted_spins();
 	test_retries();
 	test_spinning_program();
