@@ -4,15 +4,23 @@
  * leave out, and nothing else.
  *
  *   floor SECONDS frames NETNS-FILE IF NETNS-FILE IF FRAME PAYLOAD MEMORY
- *   floor SECONDS gso NETNS-FILE IF NETNS-FILE IF PAYLOAD MEMORY
+ *   floor SECONDS gso NETNS-FILE IF NETNS-FILE IF PAYLOAD MEMORY DROP REORDER
  *
  * A worker copies PAYLOAD bytes of a message of 64 KiB into each frame of FRAME bytes and adds a
  * CRC. The worker of the other side checks the CRC, copies the payload to memory, and acknowledges
  * what it found in its ring by a frame of 64 bytes. The frames under way fill half of the ring of
- * the receiver at most. A program polls for the ends of messages, as programs poll a CQ. Messages
- * are in MEMORY bytes on each side. With gso, frames are GSO frames of such packets with PAYLOAD
- * bytes each, in generic XDP (docs/gso.md). Prints "floor FRAME FRAMES-PER-SECOND" and the
- * processor time of sender, receiver and program in ns a frame, tab-separated.
+ * the receiver at most. A program looks for the ends of messages, and sleeps for 150 us if it finds
+ * none, as the provider does in a stream (docs/provider.md). Each worker has a processor, and the
+ * program shares that of the receiver. Messages are in MEMORY bytes on each side. Prints "floor
+ * FRAME FRAMES-PER-SECOND" and the processor time of sender, receiver and program in ns a frame,
+ * tab-separated.
+ *
+ * With gso, frames are GSO frames of such packets with PAYLOAD bytes each, in generic XDP
+ * (docs/gso.md). Of 1000 packets to and from the receiver, DROP are lost there, and REORDER held
+ * back for up to 50 us. The receiver places packets that come early, and sends a NAK at once for
+ * the first one that is missing (floor_repeat.h). All figures are of packets then, and three more
+ * are printed: frames for 1000 packets, mean number of packets on their way when one is sent again
+ * after a NAK, and mean time in ns until a missing packet has come.
  *
  *   floor SECONDS words|writes|placed NETNS-FILE IF NETNS-FILE IF
  *   floor SECONDS words
@@ -86,7 +94,7 @@ static bool measure(uint64_t duration, const char *what, char **args, int n)
 		floor_words(args, duration, PLACE_WORDS);
 	else if (!strcmp(what, "frames") && n == 7)
 		floor_frames(args, duration, args + 4);
-	else if (!strcmp(what, "gso") && n == 6)
+	else if (!strcmp(what, "gso") && n == 8)
 		floor_gso(args, duration, args + 4);
 	else
 		return false;
@@ -105,6 +113,6 @@ int main(int argc, char **argv)
 	fprintf(stderr, "usage: floor SECONDS words\n"
 			"       floor SECONDS words|writes|placed NETNS IF NETNS IF\n"
 			"       floor SECONDS frames NETNS IF NETNS IF FRAME PAYLOAD MEMORY\n"
-			"       floor SECONDS gso NETNS IF NETNS IF PAYLOAD MEMORY\n");
+			"       floor SECONDS gso NETNS IF NETNS IF PAYLOAD MEMORY DROP REORDER\n");
 	return 2;
 }

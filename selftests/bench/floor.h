@@ -23,6 +23,11 @@ struct shared {
 		uint64_t word __attribute__((aligned(64)));
 	} completed, to_worker[2], to_program[2], asleep[2], acked[2];
 	uint64_t used[ROLES]; /* processor time */
+	struct {
+		uint64_t frames;	   /* GSO frames */
+		uint64_t asked, in_flight; /* packets sent again after a NAK; on their way then */
+		uint64_t gaps, gap_ns;	   /* how long the receiver waited for a missing packet */
+	} repeat;
 };
 
 extern struct shared *shared;
@@ -50,14 +55,22 @@ uint8_t *new_memory(size_t size);
 /* A stream in one direction. A kind of stream is embedded in another struct. */
 struct stream {
 	struct raw_side side;
-	uint64_t sent;	     /* frames; receiver: received */
-	uint64_t acked;	     /* of them */
-	uint32_t frame_size; /* payload bytes */
+	uint64_t sent;	/* packets, each a frame of its own or in a GSO frame; receiver: received */
+	uint64_t acked; /* of them */
+	bool asked;	/* the last ACK was a NAK */
+	uint32_t payload; /* bytes of a packet */
 	void (*open)(struct stream *s, const char *netns, const char *ifname);
-	/* Sends frames that may be sent now, and returns their number. */
+	/* Sends packets that may be sent now, and returns their number. */
 	uint32_t (*send)(struct stream *s);
 	raw_take_fn *take; /* with the stream as argument */
+	/* NULL, or takes packets that were held back, and returns their number. */
+	uint32_t (*release)(struct stream *s);
+	/* NULL, or whether an ACK leaves now. */
+	bool (*may_acknowledge)(struct stream *s);
 };
+
+/* asks: for packet `sent`, the first one that is missing */
+void floor_acknowledge(struct stream *s, bool asks);
 
 /*
  * Runs a stream from the second to the first of two interfaces. where: namespace and interface of

@@ -12,7 +12,7 @@
 struct frames {
 	struct stream stream;
 	uint8_t *memory;
-	uint32_t frame, payload;
+	uint32_t frame;
 	uint32_t memory_size;
 	uint32_t at;	/* in memory */
 	uint32_t crc;	/* of the frame that is being received */
@@ -33,14 +33,14 @@ static uint32_t copy_out(struct frames *s, uint8_t *to, uint32_t room, uint32_t 
 static void build(void *arg, uint8_t *const *chunk)
 {
 	struct frames *s = arg;
-	uint32_t headers = s->frame - s->payload - CRC_SIZE, first, rest = 0, crc;
+	uint32_t headers = s->frame - s->stream.payload - CRC_SIZE, first, rest = 0, crc;
 
 	memcpy(chunk[0] + RAW_HEADER, &s->stream.sent, sizeof(s->stream.sent));
 	s->stream.sent++;
-	first = copy_out(s, chunk[0] + headers, RAW_CHUNK - headers, s->payload);
+	first = copy_out(s, chunk[0] + headers, RAW_CHUNK - headers, s->stream.payload);
 	crc = xt_crc32(0, chunk[0] + RAW_HEADER, headers - RAW_HEADER + first);
-	if (first < s->payload) {
-		rest = copy_out(s, chunk[1], RAW_CHUNK, s->payload - first);
+	if (first < s->stream.payload) {
+		rest = copy_out(s, chunk[1], RAW_CHUNK, s->stream.payload - first);
 		crc = xt_crc32(crc, chunk[1], rest);
 		memcpy(chunk[1] + rest, &crc, CRC_SIZE);
 	} else if (headers + first + CRC_SIZE <= RAW_CHUNK) {
@@ -62,7 +62,7 @@ static void begin_frame(struct frames *s, const uint8_t *data)
 static void take(void *arg, const uint8_t *data, uint32_t len, bool last)
 {
 	struct frames *s = arg;
-	uint32_t skip = s->taken ? 0 : s->frame - s->payload - CRC_SIZE, crc;
+	uint32_t skip = s->taken ? 0 : s->frame - s->stream.payload - CRC_SIZE, crc;
 	uint32_t from = s->taken ? 0 : RAW_HEADER, end = last ? len - CRC_SIZE : len;
 
 	if (!s->taken)
@@ -108,14 +108,16 @@ static void open_frames(struct stream *stream, const char *netns, const char *if
 void floor_frames(char **where, uint64_t duration, char **args)
 {
 	struct frames s = {
-		.stream = { .open = open_frames, .send = send_frames, .take = take },
+		.stream = { .open = open_frames,
+			    .send = send_frames,
+			    .take = take,
+			    .payload = (uint32_t)atoi(args[1]) },
 		.frame = (uint32_t)atoi(args[0]),
-		.payload = (uint32_t)atoi(args[1]),
 		.memory_size = (uint32_t)atoi(args[2]),
 	};
 
-	s.stream.frame_size = s.payload;
-	if (!s.payload || MESSAGE % s.payload || s.frame < s.payload + HEADERS + CRC_SIZE)
+	if (!s.stream.payload || MESSAGE % s.stream.payload ||
+	    s.frame < s.stream.payload + HEADERS + CRC_SIZE)
 		raw_die(args[1], EINVAL);
 	if (!s.memory_size || s.memory_size % MESSAGE)
 		raw_die(args[2], EINVAL);

@@ -14,8 +14,10 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "../lib/clock.h"
 #include "daemon/transport/crc.h"
 #include "floor.h"
+#include "floor_repeat.h"
 
 /* Linux 6.2; the headers of some supported distributions are older. */
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
@@ -26,8 +28,8 @@
 #define MAX_DATAGRAM (UINT16_MAX - 28)
 #define MAX_PACKETS 64 /* the kernel's limit for a GSO frame */
 #define SEND_BUFFER (4 << 20)
-#define WINDOW 8     /* frames on their way; they fill half of the ring */
-#define GSO_RING 256 /* descriptors, of which a frame takes up to 17 */
+/* Descriptors: a packet of 4 KiB takes two, if it has a frame of its own. */
+#define GSO_RING (2 * WINDOW)
 
 /* What precedes the packets of a frame in a packet socket */
 struct headers {
@@ -45,79 +47,96 @@ struct gso {
 	struct headers headers;
 	uint8_t *staging; /* the packets of a frame */
 	uint8_t *memory;
-	uint32_t memory_size, at;
-	uint32_t payload, packets; /* of a packet; of a frame */
+	uint32_t memory_size;
+	uint32_t packets; /* of a frame, at most */
+	struct repeat_sender sender;
+	struct repeat_receiver receiver;
+	struct faults faults;
 	/* the receiver's place in a frame and in a packet, and what it has of that packet */
 	uint32_t in_frame, in_packet;
 	uint32_t crc, expected;
 	uint8_t bth[BTH];
-	uint64_t number; /* of the next packet */
+	uint64_t number;
+	enum fate fate;
+	uint8_t *to; /* in memory; NULL: the packet has come before, or is lost */
 };
 
 static uint32_t packet_size(const struct gso *s)
 {
-	return BTH + s->payload + CRC_SIZE;
+	return BTH + s->stream.payload + CRC_SIZE;
 }
 
 /* ---- sender ---------------------------------------------------------------------------------- */
 
 static void fill_headers(struct gso *s)
 {
-	uint32_t udp = (uint32_t)sizeof(struct udphdr) + s->packets * packet_size(s);
-
 	s->headers = (struct headers){
 		.vnet = {
 			.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
-			.gso_type = VIRTIO_NET_HDR_GSO_UDP_L4,
 			.hdr_len = NETWORK,
 			.gso_size = (uint16_t)packet_size(s),
 			.csum_start = NETWORK - sizeof(struct udphdr),
 			.csum_offset = offsetof(struct udphdr, check),
 		},
-		.ip = {
-			.version = 4,
-			.ihl = 5,
-			.tot_len = htons((uint16_t)(sizeof(struct iphdr) + udp)),
-			.ttl = 64,
-			.protocol = IPPROTO_UDP,
-		},
-		.udp = { .source = htons(4791), .dest = htons(4791), .len = htons((uint16_t)udp) },
+		.ip = { .version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_UDP },
+		.udp = { .source = htons(4791), .dest = htons(4791) },
 	};
 	memcpy(s->headers.ethernet, raw_header, RAW_HEADER);
 	s->headers.ethernet[12] = ETH_P_IP >> 8;
 	s->headers.ethernet[13] = ETH_P_IP & 0xff;
 }
 
-static void build_packet(struct gso *s, uint8_t *to)
+static void set_packets(struct gso *s, uint32_t n)
+{
+	uint32_t udp = (uint32_t)sizeof(struct udphdr) + n * packet_size(s);
+
+	s->headers.vnet.gso_type = n > 1 ? VIRTIO_NET_HDR_GSO_UDP_L4 : VIRTIO_NET_HDR_GSO_NONE;
+	s->headers.ip.tot_len = htons((uint16_t)(sizeof(struct iphdr) + udp));
+	s->headers.udp.len = htons((uint16_t)udp);
+}
+
+/* payload divides MESSAGE, so a packet never crosses the end of the area. */
+static uint8_t *place(const struct gso *s, uint64_t number)
+{
+	return s->memory + number * s->stream.payload % s->memory_size;
+}
+
+static void build_packet(const struct gso *s, uint64_t number, uint8_t *to)
 {
 	uint32_t crc;
 
-	memcpy(to, &s->number, sizeof(s->number));
-	s->number++;
-	memcpy(to + BTH, s->memory + s->at, s->payload);
-	s->at = (s->at + s->payload) % s->memory_size;
-	crc = xt_crc32(0, to, BTH + s->payload);
-	memcpy(to + BTH + s->payload, &crc, CRC_SIZE);
+	memcpy(to, &number, sizeof(number));
+	memcpy(to + BTH, place(s, number), s->stream.payload);
+	crc = xt_crc32(0, to, BTH + s->stream.payload);
+	memcpy(to + BTH + s->stream.payload, &crc, CRC_SIZE);
 }
 
+/* After a NAK, the packet that is missing leaves first, and new ones share its frame. */
 static uint32_t send_frame(struct stream *stream)
 {
 	struct gso *s = (struct gso *)stream;
+	uint64_t in_flight = s->sender.next - stream->acked, numbers[MAX_PACKETS];
 	uint32_t size = packet_size(s);
+	uint32_t n = repeat_choose(&s->sender, stream->acked, stream->asked, s->packets, numbers);
 	struct iovec iov[] = {
 		{ &s->headers, sizeof(s->headers) },
-		{ s->staging, (size_t)size * s->packets },
+		{ s->staging, (size_t)size * n },
 	};
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
 
-	if (stream->sent - stream->acked >= WINDOW)
+	if (!n)
 		return 0;
-	for (uint32_t i = 0; i < s->packets; i++)
-		build_packet(s, s->staging + (size_t)i * size);
+	for (uint32_t i = 0; i < n; i++)
+		build_packet(s, numbers[i], s->staging + (size_t)i * size);
+	set_packets(s, n);
 	if (sendmsg(s->fd, &msg, MSG_DONTWAIT) < 0)
 		raw_die("send a GSO frame", errno);
-	stream->sent++;
-	return 1;
+	shared->repeat.frames++;
+	if (stream->asked && numbers[0] == stream->acked) {
+		shared->repeat.asked++;
+		shared->repeat.in_flight += in_flight;
+	}
+	return n;
 }
 
 /* ---- receiver -------------------------------------------------------------------------------- */
@@ -127,32 +146,65 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+static void arrived(struct gso *s, uint64_t number)
+{
+	bool asks = repeat_arrived(&s->receiver, number);
+
+	s->stream.sent = s->receiver.expected;
+	if (asks)
+		floor_acknowledge(&s->stream, true);
+}
+
+static void begin_packet(struct gso *s)
+{
+	memcpy(&s->number, s->bth, sizeof(s->number));
+	s->fate = faults_decide(&s->faults, s->number);
+	s->to = s->fate == LOST || repeat_has(&s->receiver, s->number) ? NULL : place(s, s->number);
+}
+
 static void end_packet(struct gso *s)
 {
-	uint64_t number;
-
-	memcpy(&number, s->bth, sizeof(number));
-	if (number != s->number++)
-		raw_die("a packet was lost", EBADMSG);
+	s->in_packet = 0;
+	if (!s->to)
+		return;
 	if (s->crc != s->expected)
 		raw_die("CRC of a packet", EBADMSG);
-	s->in_packet = 0;
+	if (s->fate == ARRIVES)
+		arrived(s, s->number);
+}
+
+static uint32_t take_header(struct gso *s, const uint8_t *data, uint32_t len)
+{
+	uint32_t n = least(len, BTH - s->in_packet);
+
+	memcpy(s->bth + s->in_packet, data, n);
+	if (s->in_packet + n == BTH) {
+		begin_packet(s);
+		s->crc = xt_crc32(0, s->bth, BTH);
+	}
+	return n;
+}
+
+static uint32_t take_payload(struct gso *s, const uint8_t *data, uint32_t len)
+{
+	uint32_t at = s->in_packet - BTH, n = least(len, s->stream.payload - at);
+
+	if (!s->to)
+		return n;
+	s->crc = xt_crc32(s->crc, data, n);
+	memcpy(s->to + at, data, n);
+	return n;
 }
 
 /* Takes bytes of one part of a packet: its header, its payload or its CRC. Returns their number. */
 static uint32_t take_part(struct gso *s, const uint8_t *data, uint32_t len)
 {
-	uint32_t end = BTH + s->payload, n;
+	uint32_t end = BTH + s->stream.payload, n;
 
 	if (s->in_packet < BTH) {
-		n = least(len, BTH - s->in_packet);
-		memcpy(s->bth + s->in_packet, data, n);
-		s->crc = xt_crc32(s->in_packet ? s->crc : 0, data, n);
+		n = take_header(s, data, len);
 	} else if (s->in_packet < end) {
-		n = least(len, end - s->in_packet);
-		s->crc = xt_crc32(s->crc, data, n);
-		memcpy(s->memory + s->at, data, n);
-		s->at = (s->at + n) % s->memory_size;
+		n = take_payload(s, data, len);
 	} else {
 		n = least(len, end + CRC_SIZE - s->in_packet);
 		memcpy((uint8_t *)&s->expected + (s->in_packet - end), data, n);
@@ -173,10 +225,28 @@ static void take_chunk(void *arg, const uint8_t *data, uint32_t len, bool last)
 		n = take_part(s, data, len);
 	if (!last)
 		return;
-	if (s->in_packet || s->in_frame != NETWORK + s->packets * packet_size(s))
+	if (s->in_packet)
 		raw_die("a frame is incomplete", EBADMSG);
 	s->in_frame = 0;
-	s->stream.sent++;
+}
+
+static uint32_t release(struct stream *stream)
+{
+	struct gso *s = (struct gso *)stream;
+	uint64_t number;
+	uint32_t n = 0;
+
+	for (; faults_release(&s->faults, &number); n++)
+		arrived(s, number);
+	return n;
+}
+
+/* In place of an ACK, the last packet is held back: there is an ACK when that is released. */
+static bool may_acknowledge(struct stream *stream)
+{
+	struct gso *s = (struct gso *)stream;
+
+	return faults_decide(&s->faults, stream->sent - 1) == ARRIVES;
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -208,16 +278,22 @@ static void open_gso(struct stream *stream, const char *netns, const char *ifnam
 void floor_gso(char **where, uint64_t duration, char **args)
 {
 	struct gso s = {
-		.stream = { .open = open_gso, .send = send_frame, .take = take_chunk },
-		.payload = (uint32_t)atoi(args[0]),
+		.stream = { .open = open_gso,
+			    .send = send_frame,
+			    .take = take_chunk,
+			    .release = release,
+			    .may_acknowledge = may_acknowledge,
+			    .payload = (uint32_t)atoi(args[0]) },
 		.memory_size = (uint32_t)atoi(args[1]),
+		.faults = { .drop = (uint32_t)atoi(args[2]),
+			    .reorder = (uint32_t)atoi(args[3]),
+			    .random = now_ns() },
 	};
 
-	if (!s.payload || s.payload > MAX_DATAGRAM / 2 || MESSAGE % s.payload)
+	if (!s.stream.payload || s.stream.payload > MAX_DATAGRAM / 2 || MESSAGE % s.stream.payload)
 		raw_die(args[0], EINVAL);
 	if (!s.memory_size || s.memory_size % MESSAGE)
 		raw_die(args[1], EINVAL);
 	s.packets = least(MAX_DATAGRAM / packet_size(&s), MAX_PACKETS);
-	s.stream.frame_size = s.packets * s.payload;
 	floor_stream(where, duration, &s.stream, NETWORK + s.packets * packet_size(&s));
 }

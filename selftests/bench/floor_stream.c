@@ -9,6 +9,8 @@
 #include "../lib/clock.h"
 #include "floor.h"
 
+#define NAP_US 150 /* as of the provider */
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec ts;
@@ -17,19 +19,36 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+struct ack {
+	uint64_t received; /* packets, all before this one */
+	bool asks;	   /* for this one: a NAK */
+};
+
 static void take_ack(void *arg, const uint8_t *data, uint32_t len, bool last)
 {
 	struct stream *s = arg;
+	struct ack ack;
 
-	if (len == ACK_SIZE)
-		memcpy(&s->acked, data + RAW_HEADER, sizeof(s->acked));
+	if (len != ACK_SIZE)
+		return;
+	memcpy(&ack, data + RAW_HEADER, sizeof(ack));
+	s->asked = ack.asks || (s->asked && ack.received == s->acked);
+	s->acked = ack.received;
 }
 
 static void build_ack(void *arg, uint8_t *const *chunk)
 {
-	struct stream *s = arg;
+	memcpy(chunk[0] + RAW_HEADER, arg, sizeof(struct ack));
+}
 
-	memcpy(chunk[0] + RAW_HEADER, &s->sent, sizeof(s->sent));
+void floor_acknowledge(struct stream *s, bool asks)
+{
+	struct ack ack = { .received = s->sent, .asks = asks };
+
+	if (s->may_acknowledge && !s->may_acknowledge(s))
+		return;
+	raw_send(&s->side, ACK_SIZE, 1, build_ack, &ack);
+	raw_kick(&s->side);
 }
 
 static void send_stream(struct stream *s)
@@ -37,7 +56,7 @@ static void send_stream(struct stream *s)
 	while (running()) {
 		raw_reap(&s->side);
 		if (raw_receive(&s->side, take_ack, s))
-			store(&shared->completed.word, s->acked * s->frame_size / MESSAGE);
+			store(&shared->completed.word, s->acked * s->payload / MESSAGE);
 		if (!s->send(s))
 			sched_yield();
 	}
@@ -49,15 +68,15 @@ static void receive_for(struct stream *s, uint64_t duration)
 	uint64_t until = now_ns() + duration;
 
 	while (now_ns() < until) {
-		uint64_t got = raw_receive(&s->side, s->take, s);
+		uint32_t got = raw_receive(&s->side, s->take, s);
 
+		if (s->release)
+			got += s->release(s);
 		raw_reap(&s->side);
-		if (!got) {
+		if (got)
+			floor_acknowledge(s, false);
+		else
 			sched_yield();
-			continue;
-		}
-		raw_send(&s->side, ACK_SIZE, 1, build_ack, s);
-		raw_kick(&s->side);
 	}
 }
 
@@ -68,17 +87,24 @@ static void poll_completions(void)
 	while (running()) {
 		now = load(&shared->completed.word);
 		if (now == last)
-			sched_yield();
+			usleep(NAP_US);
 		last = now;
 	}
+}
+
+static double mean(uint64_t sum, uint64_t n)
+{
+	return n ? (double)sum / (double)n : 0;
 }
 
 static void print_rate(const struct stream *s, uint32_t frame, double seconds)
 {
 	printf("floor\t%u\t%.0f", frame, (double)s->sent / seconds);
 	for (int i = 0; i < ROLES; i++)
-		printf("\t%.0f", (double)shared->used[i] / (double)s->sent);
-	printf("\n");
+		printf("\t%.0f", mean(shared->used[i], s->sent));
+	printf("\t%.1f\t%.0f\t%.0f\n", mean(1000 * shared->repeat.frames, s->sent),
+	       mean(shared->repeat.in_flight, shared->repeat.asked),
+	       mean(shared->repeat.gap_ns, shared->repeat.gaps));
 }
 
 void floor_stream(char **where, uint64_t duration, struct stream *s, uint32_t frame)
@@ -88,6 +114,7 @@ void floor_stream(char **where, uint64_t duration, struct stream *s, uint32_t fr
 
 	where += sender ? 0 : 2;
 	s->open(s, where[0], where[1]);
+	raw_take_cpu(sender ? 1 : 0); /* the program shares the receiver's, which has time left */
 	raw_wait_for_peers(&shared->control, 2, sender);
 	if (!sender) {
 		send_stream(s);

@@ -213,9 +213,9 @@ def ceiling(hosts, tools, seconds, frame):
 
 
 class Floor:
-    """Gbit/s of payload between processes that only copy it, check CRCs and acknowledge, beside a program that polls.
+    """Gbit/s of payload between processes that only copy it, check CRCs and acknowledge, beside a program that looks for it.
 
-    memory: bytes that each side uses; sender_ns, receiver_ns, program_ns: their processor time a frame
+    memory: bytes that each side uses; packet_ns: processor time of a packet of payload, without ACKs
     """
 
     unit = "Gbit/s"
@@ -226,16 +226,25 @@ class Floor:
     def measure(self, hosts, tools):
         kind, *sizes = self.arguments
         output, load = alone(hosts, "a", floor(hosts, tools, kind, *sizes))
-        rate, sender, receiver, program = map(float, output.split("\t")[2:])
-        return Turn(rate * self.payload * 8 / 1e9, load, rate, sender_ns=sender, receiver_ns=receiver, program_ns=program)
+        rate, sender, receiver, program, *more = map(float, output.split("\t")[2:])
+        return Turn(rate * self.payload * 8 / 1e9, load, rate, **self.details(*more),
+                    packet_ns={"client worker": sender, "server worker": receiver, "program": program})
+
+    def details(self, *more):
+        return {}
 
 
 class FloorGso(Floor):
-    """The same with GSO frames of as many packets as fit into one, with so much payload in each packet."""
+    """The same with GSO frames of as many packets as fit into one, and selective repeat.
 
-    def __init__(self, payload, memory=64 * KI):
-        packets = min((65535 - 28) // (payload + 16), 64)
-        self.payload, self.arguments = packets * payload, ("gso", payload, memory)
+    payload: of a packet; drop, reorder: so many of 1000 packets are lost, or overtaken by others, at the receiver
+    """
+
+    def __init__(self, payload, memory=64 * KI, drop=0, reorder=0):
+        self.payload, self.arguments = payload, ("gso", payload, memory, drop, reorder)
+
+    def details(self, frames, in_flight, gap_ns):
+        return {"frames": frames, "in_flight": in_flight, "gap_us": gap_ns / 1e3}
 
 
 class FloorRate(Floor):

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Tests of the benchmark's own logic. Prints TAP."""
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
@@ -17,7 +19,7 @@ import report
 import rounds
 import rows
 from hosts import Failed, Layout
-from programs import Turn
+from programs import FloorGso, Turn
 
 BANDWIDTH = """\
  #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
@@ -207,6 +209,25 @@ class Rounds(unittest.TestCase):
         self.assertEqual(line["message_ns"]["client"], 2 * 10**6)
 
 
+class Floors(unittest.TestCase):
+    def measure(self, program, output):
+        hosts = unittest.mock.Mock()
+        with unittest.mock.patch("programs.alone", return_value=(output, None)) as alone:
+            found = program.measure(hosts, pathlib.Path("/"))
+        return found, list(alone.call_args.args[2])
+
+    def test_processor_time_of_a_floor_is_that_of_its_workers(self):
+        found, _ = self.measure(FloorGso(4096), "floor\t61722\t1e6\t700\t600\t50\t67.0\t0\t0\n")
+        line = turn("floor-gso", 1, found.value, **found.more)
+        self.assertEqual(report.costs([line], "packet_ns"), {"sender worker": 700, "receiver worker": 600})
+        self.assertAlmostEqual(found.value, 32.768)
+
+    def test_a_floor_with_faults_tells_frames_and_gaps(self):
+        found, command = self.measure(FloorGso(4096, drop=10), "floor\t61722\t1e6\t700\t600\t50\t68.5\t57\t23000\n")
+        self.assertEqual(command[-4:], [4096, 65536, 10, 0])
+        self.assertEqual((found.more["frames"], found.more["in_flight"], found.more["gap_us"]), (68.5, 57, 23))
+
+
 class Rows(unittest.TestCase):
     def test_names_are_unique_and_references_exist(self):
         names = [r.name for r in rows.ROWS]
@@ -218,6 +239,11 @@ class Rows(unittest.TestCase):
     def test_a_row_is_selected_with_its_references_before_it(self):
         found = rows.select(rows.ROWS, "write-64k")
         self.assertEqual([r.name for r in found["write"]], ["frames-4170", "floor-gso", "tcp-64k", "write-64k"])
+
+    def test_a_row_with_faults_is_selected_with_that_without_and_with_the_floor_with_the_same_faults(self):
+        found = rows.select(rows.ROWS, "loss-write-8m-drop10")
+        self.assertEqual([r.name for r in found["loss-write"]],
+                         ["loss-write-8m", "floor-loss-8m-drop10", "loss-write-8m-drop10"])
 
     def test_the_name_of_a_group_selects_the_group_only(self):
         self.assertEqual(list(rows.select(rows.ROWS, "private")), ["private"])
