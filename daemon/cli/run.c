@@ -161,14 +161,16 @@ static bool may_connect(const struct cli *cli, const char *device)
 }
 
 /* Only a warning, since the program may not need a device. */
-static void warn_if_not_permitted(const struct cli *cli)
+static void warn_without_device(const struct cli *cli)
 {
 	char **names = cli_devices(cli), **p = names;
 	char path[XP_SOCKET_PATH_MAX], who[128];
 
 	while (p && *p && !may_connect(cli, *p))
 		p++;
-	if (p && !*p && p != names) {
+	if (p && p == names && !*p) {
+		cli_error("no device: there is no socket in %s", cli->runtime_dir);
+	} else if (p && !*p) {
 		xp_socket_path(path, cli->runtime_dir, names[0]);
 		xp_socket_access(path, who, sizeof(who));
 		cli_error("you may not connect to any device in %s: %s", cli->runtime_dir, who);
@@ -185,7 +187,7 @@ static int set_environment(struct cli *cli, char **devices)
 		return cli_error("cannot find " CLI_LIBRARY
 				 ": neither next to this command nor installed");
 	if (!*devices)
-		warn_if_not_permitted(cli);
+		warn_without_device(cli);
 	for (; *devices && status == CLI_OK; devices++)
 		status = add_device(cli, &list, *devices);
 	if (status == CLI_OK && list)

@@ -324,14 +324,21 @@ static int show_live(struct top *t)
 	return CLI_OK;
 }
 
-/* The first sample has no rates. Fails if the last one has no values of a device. */
+/*
+ * The first sample has no rates. An error that stays the same is printed once. Fails if the last
+ * sample has no values of a device.
+ */
 static int show_batch(struct top *t)
 {
+	char printed[sizeof(t->message)] = "";
 	int status = CLI_OK;
 	uint64_t shown;
 
 	for (shown = 0; top_take_sample(t); shown++) {
-		status = *t->message ? cli_error("%s", t->message) : CLI_OK;
+		status = *t->message ? CLI_FAILED : CLI_OK;
+		if (*t->message && strcmp(t->message, printed))
+			cli_error("%s", t->message);
+		strcpy(printed, t->message);
 		if (shown && !draw(t))
 			return CLI_FAILED;
 		if (t->count && shown == t->count)

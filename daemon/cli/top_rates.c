@@ -138,7 +138,7 @@ static void add_device(struct top *t, const char *device, uint64_t index)
 	t->now.cpu += cpu_of(status);
 	if (err)
 		snprintf(t->message, sizeof(t->message), "%.40s: %s", device,
-			 err == -EPERM	  ? "only for root and the user of the daemon"
+			 err == -EPERM	  ? "top is for root and the user of the daemon only"
 			 : err == -ENOENT ? "the daemon does not run"
 					  : strerror(-err));
 	json_decref(status);
