@@ -61,7 +61,7 @@ needs_plain_provider() {
 
 @test "install: xroce run finds the provider installed with it" {
 	needs_plain_provider
-	run "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
+	run --separate-stderr "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
 	echo "$output"
 	[[ $output == "$STAGE/usr/lib/xroce/libxroce.so" ]]
 }
@@ -70,7 +70,7 @@ needs_plain_provider() {
 	needs_plain_provider
 	local lib=$STAGE/usr/lib/xroce/libxroce.so
 
-	LD_PRELOAD=libdl.so.2 run "$STAGE/usr/bin/xroce" run "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
+	LD_PRELOAD=libdl.so.2 run --separate-stderr "$STAGE/usr/bin/xroce" run "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
 	echo "$output"
 	[[ $output == "libdl.so.2:$lib" ]]
 }
