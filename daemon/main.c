@@ -46,8 +46,8 @@ struct daemon {
 	struct xd_listener listener;
 	struct xd_server *server;
 	struct xd_watch *signals;
-	struct xd_timer *look; /* for the XDP program on the interface */
-	bool removed;	       /* the XDP program, by somebody else */
+	uint64_t look_at; /* when to look for the XDP program on the interface again */
+	bool removed;	  /* it was, by somebody else */
 	struct xd_watchdog *watchdog;
 	int signal_fd, lock_fd;
 };
@@ -156,36 +156,33 @@ static void publish_removed(struct xd_clients *clients)
 	xd_publish(clients);
 }
 
-/* The kernel does not report that somebody detaches a link. */
+/* Time between two looks for the XDP program */
 #define LOOK_NS 1000000000ull
 
+/*
+ * The kernel does not report that somebody detaches a link. So the control thread looks when it is
+ * awake anyway: an idle daemon does not wake up for this, and one whose packets are lost has
+ * requests to handle, or errors of QPs.
+ */
 static void look_for_program(void *arg)
 {
 	struct daemon *d = arg;
 	const struct xd_link *link = xd_net_link(d->dev.net);
 	char name[IF_NAMESIZE];
 
+	if (d->removed || xd_now() < d->look_at)
+		return;
+	d->look_at = xd_now() + LOOK_NS;
 	/* The program goes with its interface, whose end on_notification() of netdev/ reports. */
 	d->removed = !xd_xdp_is_attached(d->dev.xdp) && if_indextoname(link->ifindex, name);
-	if (!d->removed) {
-		xd_timer_arm(d->look, LOOK_NS);
+	if (!d->removed)
 		return;
-	}
 	xd_log(XD_WARN,
 	       "another program has removed the XDP program from %s: no RDMA packets arrive until "
 	       "xroced is restarted",
 	       link->ifname);
 	notify_status(d);
 	publish_removed(&d->server->objects.clients);
-}
-
-static int watch_program(struct daemon *d)
-{
-	d->look = xd_timer_new(d->dev.loop, look_for_program, d);
-	if (!d->look)
-		return -ENOMEM;
-	xd_timer_arm(d->look, LOOK_NS);
-	return 0;
 }
 
 static void on_port(void *ctx, uint32_t type)
@@ -434,7 +431,7 @@ static int start(struct daemon *d)
 	if (!err)
 		err = log_step("watchdog", xd_watchdog_start(&d->dev, &d->watchdog));
 	if (!err)
-		err = log_step("watching the XDP program", watch_program(d));
+		xd_loop_set_turn(d->dev.loop, look_for_program, d);
 	return err;
 }
 
@@ -490,7 +487,7 @@ static void stop(struct daemon *d, int status)
 	if (server && !xd_net_link(d->dev.net)->gone)
 		xd_rdma_cm_disconnect(server->objects.rdma_cm);
 	xd_watchdog_stop(d->watchdog);
-	xd_timer_free(d->look);
+	xd_loop_set_turn(d->dev.loop, NULL, NULL);
 	ended = detach(d);
 
 	d->server = NULL;

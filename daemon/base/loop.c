@@ -33,6 +33,8 @@ struct xd_loop {
 	bool stop;
 	struct xd_watch *dead;
 	struct xd_timer *timers;
+	xd_timer_fn turn;
+	void *turn_arg;
 	uint64_t lap; /* processor time of the thread at the last lap */
 };
 
@@ -206,6 +208,12 @@ static int timeout_ms(const struct xd_loop *loop)
 	return (int)((loop->timers->when - now + 999999) / 1000000);
 }
 
+void xd_loop_set_turn(struct xd_loop *loop, xd_timer_fn fn, void *arg)
+{
+	loop->turn = fn;
+	loop->turn_arg = arg;
+}
+
 int xd_loop_run(struct xd_loop *loop)
 {
 	struct epoll_event ev[EVENTS];
@@ -225,6 +233,8 @@ int xd_loop_run(struct xd_loop *loop)
 		}
 		free_dead(loop);
 		run_timers(loop);
+		if (loop->turn)
+			loop->turn(loop->turn_arg);
 	}
 	loop->stop = false; /* tests run a loop more than once */
 	return 0;

@@ -37,6 +37,9 @@ void xd_timer_arm(struct xd_timer *timer, uint64_t after_ns); /* replaces an ear
 void xd_timer_cancel(struct xd_timer *timer);
 void xd_timer_free(struct xd_timer *timer); /* NULL allowed */
 
+/* Calls fn after the callbacks of each wake-up: for work that is not worth a wake-up. */
+void xd_loop_set_turn(struct xd_loop *loop, xd_timer_fn fn, void *arg);
+
 /*
  * Returns the processor time of this thread in ns since the last call or since the last callback
  * returned: that of the current callback, and of finding its event.
