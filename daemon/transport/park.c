@@ -164,15 +164,13 @@ void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
 
 /* ---- posted writes --------------------------------------------------------------------------- */
 
-struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side)
-{
-	return xt_posted(p, side) ? XT_IO_OF(p->posted[side].prev) : NULL;
-}
-
 struct xt_mem_io *xt_posted_now(const struct xt_qp *qp)
 {
-	struct xt_mem_io *io = xt_posted_last(&qp->park, XT_PARK_RESPONDER);
+	const struct xt_park *p = &qp->park;
+	struct xt_mem_io *io = NULL;
 
+	if (xt_posted(p, XT_PARK_RESPONDER))
+		io = XT_IO_OF(p->posted[XT_PARK_RESPONDER].prev);
 	/* an unreliable peer may use the PSN of an earlier message again */
 	return io && io->psn == qp->resp.epsn && !io->receives ? io : NULL;
 }

@@ -77,8 +77,6 @@ static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->posted[side]);
 }
-/* Returns the last of them, NULL if there is none. */
-struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side);
 /* Returns the last one of the request that the responder is executing, NULL if there is none. */
 struct xt_mem_io *xt_posted_now(const struct xt_qp *qp);
 /* Returns the PSN of the first of them. */
