@@ -147,9 +147,10 @@ static void add_device(struct top *t, const char *device, uint64_t index)
 
 static int by_key(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const uint64_t *x = ((const struct row *)a)->key, *y = ((const struct row *)b)->key;
+	int i = x[0] == y[0];
 
-	return memcmp(x->key, y->key, sizeof(x->key));
+	return (x[i] > y[i]) - (x[i] < y[i]);
 }
 
 static void set_rates(struct top *t)

@@ -445,6 +445,20 @@ on_screen() {
 	equal "output" "$(grep -c "no device: there is no socket" <<<"$output")" 1
 }
 
+@test "xroce top shows QPs of equal rates in the order of their numbers" {
+	local numbers=$BATS_TEST_TMPDIR/numbers program
+
+	spawn a "$BATS_TEST_TMPDIR/log" ibv_srq_pingpong -g "$(gid_index a "$A4")" -q 16
+	program=$!
+	has_all_qps() { [[ $(ctl a qp xra | grep -c ' ibv_srq_pingpon') == 16 ]]; }
+	wait_for 10 has_all_qps
+	ctl a top -b -d 0.1 -n 1 xra | awk '/ ibv_srq_pingpon/ { print $2 }' | tee "$numbers"
+	equal "rows" "$(wc -l <"$numbers")" 16
+	sort -n -c "$numbers"
+	kill "$program"
+	wait "$program" || true
+}
+
 @test "xroce srq counts the QPs of an SRQ; kinds without objects are empty lists" {
 	local kind program
 
