@@ -46,6 +46,14 @@ void xd_spin_slept(struct xd_spin *s, uint64_t now)
 	s->looked = false;
 }
 
+/* Returns how long a state lasts that lasted ns before; again: it is entered again soon. */
+static uint64_t next_duration(uint64_t ns, bool again, uint64_t least, uint64_t most)
+{
+	if (!again)
+		return least;
+	return ns < most / 2 ? 2 * ns : most;
+}
+
 /* The spin that ends now had no work. */
 static void count_wasted(struct xd_spin *s, uint64_t now)
 {
@@ -53,12 +61,8 @@ static void count_wasted(struct xd_spin *s, uint64_t now)
 	if (s->wasted < XD_WASTED_LIMIT)
 		return;
 	s->wasted = XD_WASTED_RETRY;
-	if (now < s->short_until + s->short_ns)
-		s->short_ns *= 2;
-	else
-		s->short_ns = XD_SHORT_SPINS_MIN_NS;
-	if (s->short_ns > XD_SHORT_SPINS_MAX_NS)
-		s->short_ns = XD_SHORT_SPINS_MAX_NS;
+	s->short_ns = next_duration(s->short_ns, now < s->short_until + s->short_ns,
+				    XD_SHORT_SPINS_MIN_NS, XD_SHORT_SPINS_MAX_NS);
 	s->short_until = now + s->short_ns;
 }
 
@@ -110,12 +114,7 @@ bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after)
 	if (!recent && ++s->long_yields < XD_STARVED_YIELDS)
 		return false;
 	s->long_yields = 0;
-	if (recent)
-		s->backoff_ns *= 2;
-	else
-		s->backoff_ns = XD_BACKOFF_MIN_NS;
-	if (s->backoff_ns > XD_BACKOFF_MAX_NS)
-		s->backoff_ns = XD_BACKOFF_MAX_NS;
+	s->backoff_ns = next_duration(s->backoff_ns, recent, XD_BACKOFF_MIN_NS, XD_BACKOFF_MAX_NS);
 	s->backoff_until = after + s->backoff_ns;
 	return true;
 }
