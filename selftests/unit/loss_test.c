@@ -255,15 +255,7 @@ static void post_reads(struct h_qp *q, int n)
 
 static void response(struct h_qp *q, int psn)
 {
-	bool last = psn % READ_PACKETS == READ_PACKETS - 1;
-	const struct made m = {
-		.opcode = last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE,
-		.psn = psn,
-		.payload = MTU,
-		.syndrome = XR_AETH_ACK | XR_AETH_CREDITS_INVALID,
-	};
-
-	receive(q, &m);
+	receive_response(q, psn, READ_PACKETS);
 }
 
 static uint32_t read_length(struct harness *h, unsigned i)

@@ -148,6 +148,20 @@ __attribute__((unused)) static void receive(struct h_qp *q, const struct made *m
 	h_receive(q->h, p.bytes, p.len);
 }
 
+/* A READ response with data; the READs, from PSN 0 on, have so many packets each. */
+__attribute__((unused)) static void receive_response(struct h_qp *q, int psn, int packets)
+{
+	bool last = psn % packets == packets - 1;
+	const struct made m = {
+		.opcode = last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE,
+		.psn = psn,
+		.payload = MTU,
+		.syndrome = XR_AETH_ACK | XR_AETH_CREDITS_INVALID,
+	};
+
+	receive(q, &m);
+}
+
 /* Receives a packet without running the engine, so that no response is sent yet. */
 __attribute__((unused)) static void receive_only(struct h_qp *q, const struct made *m)
 {

@@ -217,15 +217,7 @@ static void test_keys(void)
 
 static void response(struct h_qp *q, int psn)
 {
-	bool last = psn % PACKETS == PACKETS - 1;
-	const struct made m = {
-		.opcode = last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE,
-		.psn = psn,
-		.payload = MTU,
-		.syndrome = XR_AETH_ACK | XR_AETH_CREDITS_INVALID,
-	};
-
-	receive(q, &m);
+	receive_response(q, psn, PACKETS);
 }
 
 static void test_read(void)
