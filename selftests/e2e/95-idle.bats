@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# An idle daemon uses no processor time.
+# An idle daemon uses no processor time and does not wake up.
 
 load helpers
 
@@ -20,6 +20,30 @@ idle() {
 	after=$(ticks "$pid")
 	echo "$((after - before)) ticks of $((2 * hz))"
 	((100 * (after - before) < 2 * hz))
+}
+
+# wakeups PID: prints how often the threads of the process have slept
+wakeups() {
+	cat /proc/"$1"/task/*/status | awk '/^voluntary_ctxt_switches/ { n += $2 } END { print n }'
+}
+
+# sleeps_on: no thread of host a's daemon wakes up for 2 s; events of the network may wake it in some of the attempts
+sleeps_on() {
+	local pid before after attempt
+
+	pid=$(daemon_pid a)
+	for attempt in 1 2 3 4 5; do
+		before=$(wakeups "$pid")
+		sleep 2
+		after=$(wakeups "$pid")
+		echo "attempt $attempt: $((after - before)) wake-ups in 2 s"
+		((after > before)) || return 0
+	done
+	return 1
+}
+
+@test "a daemon without programs sleeps until something happens" {
+	sleeps_on
 }
 
 @test "a daemon without programs uses less than 1 % of a processor" {
