@@ -34,20 +34,42 @@ bool xp_few_cpus(void)
 	return result;
 }
 
-/* Returns the number of outstanding send WRs of QPs that complete here. Needs cq->lock. */
-static uint32_t sends_outstanding(struct xp_cq *cq)
+static void count_sends(const struct xp_ring *sq, struct xp_nap_wrs *wrs)
 {
-	uint32_t i, n = 0, qps = 0;
+	uint32_t left = xp_ring_left(sq), outstanding = xp_ring_outstanding(sq);
+
+	left = left < outstanding ? left : outstanding;
+	wrs->outstanding += outstanding;
+	wrs->left += left;
+	if (outstanding - left > wrs->executed)
+		wrs->executed = outstanding - left;
+}
+
+/* Counts the outstanding send WRs of QPs that complete here. Needs cq->lock. */
+static struct xp_nap_wrs outstanding_sends(struct xp_cq *cq)
+{
+	struct xp_nap_wrs wrs = { 0 };
+	uint32_t i, qps = 0;
 	struct xp_qp *qp;
 
 	for (i = 0; cq->qps && i <= cq->qp_mask && qps < NAP_QPS; i++) {
 		for (qp = cq->qps[i]; qp; qp = *xp_cq_chain(qp, cq)) {
 			if (qp->ibqp.send_cq == &cq->ibcq)
-				n += xp_ring_outstanding(&qp->sq);
+				count_sends(&qp->sq, &wrs);
 			qps++;
 		}
 	}
-	return n;
+	return wrs;
+}
+
+static bool nap_due(struct xp_cq *cq, uint64_t now, uint64_t last)
+{
+	struct xp_nap_wrs wrs;
+
+	if (!xp_nap_possible(&cq->nap, now, last))
+		return false;
+	wrs = outstanding_sends(cq);
+	return xp_nap_due(&cq->nap, now, &wrs);
 }
 
 struct xp_pause xp_pause_due(struct xp_cq *cq)
@@ -64,8 +86,7 @@ struct xp_pause xp_pause_due(struct xp_cq *cq)
 	}
 	p.now = xp_clock();
 	last = __atomic_load_n(&cq->polled, __ATOMIC_RELAXED);
-	if (xp_nap_possible(&cq->nap, p.now, last) &&
-	    xp_nap_due(&cq->nap, p.now, sends_outstanding(cq)))
+	if (nap_due(cq, p.now, last))
 		p.nap = XP_NAP_NS;
 	else
 		p.nap = xp_recv_nap_due(&cq->recv_nap, p.now, last);

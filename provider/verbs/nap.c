@@ -3,7 +3,12 @@
 
 static void start(struct xp_nap *nap, uint64_t now)
 {
-	*nap = (struct xp_nap){ .from = now };
+	*nap = (struct xp_nap){
+		.from = now,
+		.completed = nap->completed,
+		.executed = nap->executed,
+		.changed = nap->changed,
+	};
 }
 
 bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
@@ -13,6 +18,7 @@ bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
 	/* the time in which the program did something else is not that of WRs */
 	if (!nap->from || (now > last && now - last > XP_NAP_MEASURE_NS)) {
 		start(nap, now);
+		nap->changed = now;
 		return false;
 	}
 	if (elapsed >= XP_NAP_MEASURE_NS && nap->completions >= XP_NAP_MIN_WRS) {
@@ -21,20 +27,37 @@ bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
 		nap->from = now;
 		nap->wrs = nap->completions = 0;
 	}
-	return nap->wr_ns;
+	return nap->wr_ns || now - nap->changed >= XP_NAP_STUCK_NS;
 }
 
-bool xp_nap_due(struct xp_nap *nap, uint64_t now, uint32_t outstanding)
+static bool is_stuck(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs)
 {
-	/* as many may have been executed already, and their completion is about to come */
-	uint32_t left = outstanding > nap->batch ? outstanding - nap->batch : 0;
+	uint32_t executed = nap->completed + wrs->outstanding - wrs->left;
 
+	if (now - nap->changed < XP_NAP_STUCK_NS)
+		return false;
+	if (wrs->left && executed == nap->executed)
+		return true;
+	nap->executed = executed;
+	nap->changed = now;
+	return false;
+}
+
+bool xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs)
+{
+	uint64_t drain_ns = nap->wr_ns * wrs->left, next_ns = 0;
+
+	if (is_stuck(nap, now, wrs))
+		return true;
 	/* idle time between bursts is not that of WRs either */
-	if (outstanding < XP_NAP_MIN_WRS) {
+	if (wrs->outstanding < XP_NAP_MIN_WRS) {
 		start(nap, now);
 		return false;
 	}
-	return left >= XP_NAP_MIN_WRS && nap->wr_ns * left >= XP_NAP_DRAIN_NS;
+	if (nap->batch > wrs->executed)
+		next_ns = nap->wr_ns * (nap->batch - wrs->executed);
+	return wrs->left >= XP_NAP_MIN_WRS &&
+	       drain_ns >= (next_ns < XP_NAP_LONGEST_NS ? XP_NAP_DRAIN_NS : XP_NAP_SHORT_DRAIN_NS);
 }
 
 /* ---- receives ------------------------------------------------------------------ */

@@ -107,6 +107,13 @@ static inline uint32_t xp_ring_outstanding(const struct xp_ring *r)
 	       __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
 }
 
+/* Returns the number of posted entries that the daemon has not executed yet. */
+static inline uint32_t xp_ring_left(const struct xp_ring *r)
+{
+	return __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) -
+	       __atomic_load_n(&r->queue->consumer, __ATOMIC_ACQUIRE);
+}
+
 /* Removes the oldest outstanding entry. Returns false if there is none. Needs the CQ's lock. */
 static inline bool xp_ring_pop(struct xp_ring *r, uint64_t *wr_id)
 {

@@ -7,31 +7,37 @@
 #define MS 1000000ull
 
 /* Polls an empty CQ 10 us after the last poll. Returns whether the program sleeps. */
-static bool polls(struct xp_nap *nap, uint64_t now, uint32_t outstanding)
+static bool polls(struct xp_nap *nap, uint64_t now, uint32_t left, uint32_t executed)
 {
-	return xp_nap_possible(nap, now, now - 10 * US) && xp_nap_due(nap, now, outstanding);
+	struct xp_nap_wrs wrs = { left + executed, left, executed };
+
+	return xp_nap_possible(nap, now, now - 10 * US) && xp_nap_due(nap, now, &wrs);
 }
 
 struct pattern {
-	uint64_t wr_us;	    /* time for a WR */
-	unsigned int batch; /* every so many WRs, one is signalled */
-	uint32_t outstanding;
+	uint64_t wr_us;	      /* time for a WR */
+	unsigned int batch;   /* every so many WRs, one is signalled */
+	uint32_t outstanding; /* after each completion */
 };
 
 /*
- * Polls every 10 us for a time. A program with a deep queue always has as many outstanding WRs.
- * Returns the end of that time. *slept: how often the program slept
+ * Polls every 10 us for a time. A program with a deep queue posts as many WRs as have completed.
+ * Returns the end of that time. *slept: the share of polls in which the program slept, in percent
  */
 static uint64_t stream(struct xp_nap *nap, uint64_t from, const struct pattern *p,
 		       unsigned int *slept)
 {
 	uint64_t now = from, step = p->wr_us * p->batch * US, next = from + step;
+	unsigned int sleeps = 0, n;
+	uint32_t executed;
 
-	for (*slept = 0; now < from + 20 * MS; now += 10 * US) {
+	for (n = 0; now < from + 40 * MS; now += 10 * US, n++) {
 		for (; next <= now; next += step)
 			xp_nap_completed(nap, p->batch);
-		*slept += polls(nap, now, p->outstanding);
+		executed = p->batch - 1 - (uint32_t)((next - now - 1) / (p->wr_us * US));
+		sleeps += polls(nap, now, p->outstanding - executed, executed);
 	}
+	*slept = 100 * sleeps / n;
 	return now;
 }
 
@@ -39,12 +45,15 @@ static void streams(void)
 {
 	static const struct {
 		struct pattern p;
-		bool sleeps;
+		unsigned int least, most; /* percent */
 	} t[] = {
-		{ { 80, 1, 128 }, true },  { { 80, 1, 17 }, true },   { { 80, 1, 15 }, false },
-		{ { 2, 1, 128 }, false },  { { 2, 1, 700 }, true },   { { 400, 1, 5 }, true },
-		{ { 400, 1, 4 }, false },  { { 20, 1, 1 }, false },   { { 5, 100, 128 }, false },
-		{ { 5, 100, 400 }, true }, { { 80, 20, 128 }, true }, { { 80, 20, 34 }, false },
+		{ { 80, 1, 128 }, 90, 100 },  { { 80, 1, 17 }, 90, 100 },
+		{ { 80, 1, 14 }, 0, 0 },      { { 2, 1, 128 }, 0, 0 },
+		{ { 2, 1, 700 }, 90, 100 },   { { 400, 1, 4 }, 90, 100 },
+		{ { 400, 1, 3 }, 0, 0 },      { { 20, 1, 1 }, 0, 0 },
+		{ { 5, 100, 400 }, 80, 100 }, { { 80, 20, 128 }, 80, 100 },
+		{ { 15, 100, 128 }, 60, 90 }, { { 5, 100, 128 }, 30, 40 },
+		{ { 5, 100, 100 }, 5, 15 },   { { 1, 100, 128 }, 0, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
@@ -52,11 +61,57 @@ static void streams(void)
 		unsigned int slept;
 
 		stream(&nap, MS, &t[i].p, &slept);
-		TAP_OK(t[i].sleeps ? slept > 1000 : !slept,
-		       "%u WRs of %llu us, one of %u signalled: %s", t[i].p.outstanding,
-		       (unsigned long long)t[i].p.wr_us, t[i].p.batch,
-		       t[i].sleeps ? "sleeps" : "does not sleep");
+		TAP_OK(slept >= t[i].least && slept <= t[i].most,
+		       "%u WRs of %llu us, one of %u signalled: sleeps in %u to %u %% of the "
+		       "polls: %u",
+		       t[i].p.outstanding, (unsigned long long)t[i].p.wr_us, t[i].p.batch,
+		       t[i].least, t[i].most, slept);
 	}
+}
+
+/* Those that are executed do not count, however long their completion takes. */
+static void executed(void)
+{
+	static const struct pattern rare = { 15, 100, 128 };
+	struct xp_nap nap = { 0 };
+	unsigned int slept;
+	uint64_t now = stream(&nap, MS, &rare, &slept);
+
+	TAP_OK(polls(&nap, now, 50, 50),
+	       "50 WRs of 15 us left, 50 until the next completion: sleeps");
+	TAP_OK(!polls(&nap, now, 50, 95), "... 5 until the next completion: does not sleep");
+	TAP_OK(!polls(&nap, now, 20, 0), "20 left, 100 until the next completion: does not sleep");
+	TAP_OK(!polls(&nap, now, 3, 50), "3 left, 50 executed: does not sleep");
+	TAP_OK(!polls(&nap, now, 0, 50), "all executed: does not sleep");
+}
+
+/* Polls every 10 us for 30 ms. Returns how often the program slept. */
+static unsigned int waits(struct xp_nap *nap, uint64_t *now, uint32_t left, uint32_t executed)
+{
+	uint64_t end = *now + 30 * MS;
+	unsigned int n = 0;
+
+	for (; *now < end; *now += 10 * US)
+		n += polls(nap, *now, left, executed);
+	return n;
+}
+
+/* It sleeps although it knows no rate, if nothing is executed. */
+static void stuck(void)
+{
+	struct xp_nap nap = { 0 };
+	uint64_t now = MS, end;
+	unsigned int n = 0;
+
+	TAP_OK(waits(&nap, &now, 1, 0) > 900, "a WR that is not executed: sleeps after 20 ms");
+	TAP_OK(!polls(&nap, now, 0, 1), "it is executed: does not sleep");
+	TAP_OK(!waits(&nap, &now, 0, 1), "an executed WR without completion: does not sleep");
+	for (end = now + 60 * MS; now < end; now += 10 * US)
+		n += polls(&nap, now, 3, (uint32_t)(now / (9 * MS)));
+	TAP_OK(!n, "a WR is executed every 9 ms: does not sleep");
+	TAP_OK(waits(&nap, &now, 128, 0) > 900, "128 WRs that are not executed: sleeps");
+	TAP_OK(!xp_nap_possible(&nap, now + 2 * MS, now) && !polls(&nap, now + 9 * MS, 128, 0),
+	       "2 ms without a poll: waits again before it sleeps");
 }
 
 /* Earlier measurements do not count once the queue was nearly empty, or was not polled. */
@@ -67,10 +122,11 @@ static void later(void)
 	unsigned int slept;
 	uint64_t now = stream(&nap, MS, &large, &slept);
 
-	TAP_OK(slept && polls(&nap, now, 128), "a stream of large WRs: sleeps");
-	TAP_OK(polls(&nap, now + 9 * MS, 128), "a sleep that took long: sleeps again");
+	TAP_OK(slept && polls(&nap, now, 128, 0), "a stream of large WRs: sleeps");
+	TAP_OK(polls(&nap, now + 9 * MS, 128, 0), "a sleep that took long: sleeps again");
 	now += 10 * MS;
-	TAP_OK(!polls(&nap, now, 1) && !polls(&nap, now + US, 128),
+	xp_nap_completed(&nap, 127);
+	TAP_OK(!polls(&nap, now, 1, 0) && !polls(&nap, now + US, 128, 0),
 	       "few WRs, then many: does not sleep before it has measured again");
 	now = stream(&nap, now, &large, &slept);
 	TAP_OK(slept, "the stream continues: sleeps");
@@ -239,6 +295,8 @@ static void hidden_answers(void)
 int main(void)
 {
 	streams();
+	executed();
+	stuck();
 	later();
 	received_streams();
 	end_of_stream();
