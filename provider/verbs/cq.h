@@ -26,8 +26,9 @@ struct xp_cq {
 	unsigned int idle;    /* empty polls in a row; atomic, inexact if several threads poll */
 	uint64_t polled;      /* end of the last empty poll that was timed, for naps; atomic */
 	unsigned int untimed; /* the next empty polls that need not be timed; atomic */
-	struct xp_nap nap;    /* under the lock, as recv_nap is */
+	struct xp_nap nap;    /* under the lock, as the next two are */
 	struct xp_recv_nap recv_nap;
+	struct xp_wait wait;
 	bool flushing; /* the daemon is gone: completions are generated, the ring is not read */
 	struct xp_qp **qps; /* the QPs that complete here, hashed by QPN */
 	uint32_t qp_mask, nqps;

@@ -20,6 +20,17 @@
 #define UNTIMED_POLLS 7
 #define NAP_QPS 32 /* whose outstanding send WRs are counted, so that a poll takes no longer */
 
+/* Polls of this thread that have found completions */
+static __thread uint32_t polled;
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return ts.tv_sec * XP_NS_PER_S + ts.tv_nsec;
+}
+
 bool xp_few_cpus(void)
 {
 	static int few = -1;
@@ -62,12 +73,12 @@ static struct xp_nap_wrs outstanding_sends(struct xp_cq *cq)
 	return wrs;
 }
 
-static bool nap_due(struct xp_cq *cq, uint64_t now, uint64_t last)
+static uint32_t send_nap(struct xp_cq *cq, uint64_t now, uint64_t last)
 {
 	struct xp_nap_wrs wrs;
 
 	if (!xp_nap_possible(&cq->nap, now, last))
-		return false;
+		return 0;
 	wrs = outstanding_sends(cq);
 	return xp_nap_due(&cq->nap, now, &wrs);
 }
@@ -86,11 +97,23 @@ struct xp_pause xp_pause_due(struct xp_cq *cq)
 	}
 	p.now = xp_clock();
 	last = __atomic_load_n(&cq->polled, __ATOMIC_RELAXED);
-	if (nap_due(cq, p.now, last))
-		p.nap = XP_NAP_NS;
-	else
+	p.nap = send_nap(cq, p.now, last);
+	if (!p.nap)
 		p.nap = xp_recv_nap_due(&cq->recv_nap, p.now, last);
+	if (!p.nap)
+		p.nap = xp_wait_nap_due(&cq->wait, p.now, polled, thread_cpu_ns);
 	return p;
+}
+
+static void set_idle_polls(struct xp_cq *cq, unsigned int polls)
+{
+	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
+}
+
+void xp_no_pause(struct xp_cq *cq)
+{
+	polled++;
+	set_idle_polls(cq, 0);
 }
 
 static void sleep_for_nap(uint32_t ns)
@@ -108,7 +131,7 @@ void xp_pause(struct xp_cq *cq, const struct xp_pause *p)
 	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
 	uint64_t end;
 
-	xp_set_idle_polls(cq, idle);
+	set_idle_polls(cq, idle);
 	if (p->nap)
 		sleep_for_nap(p->nap);
 	else if (idle > SPINS || xp_few_cpus())

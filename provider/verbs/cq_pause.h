@@ -24,10 +24,7 @@ struct xp_pause xp_pause_due(struct xp_cq *cq);
  */
 void xp_pause(struct xp_cq *cq, const struct xp_pause *p);
 
-/* Sets the number of empty polls in a row. */
-static inline void xp_set_idle_polls(struct xp_cq *cq, unsigned int polls)
-{
-	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
-}
+/* A poll has found completions. */
+void xp_no_pause(struct xp_cq *cq);
 
 #endif /* XP_CQ_PAUSE_H */

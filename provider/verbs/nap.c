@@ -3,12 +3,7 @@
 
 static void start(struct xp_nap *nap, uint64_t now)
 {
-	*nap = (struct xp_nap){
-		.from = now,
-		.completed = nap->completed,
-		.executed = nap->executed,
-		.changed = nap->changed,
-	};
+	*nap = (struct xp_nap){ .from = now };
 }
 
 bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
@@ -18,7 +13,6 @@ bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
 	/* the time in which the program did something else is not that of WRs */
 	if (!nap->from || (now > last && now - last > XP_NAP_MEASURE_NS)) {
 		start(nap, now);
-		nap->changed = now;
 		return false;
 	}
 	if (elapsed >= XP_NAP_MEASURE_NS && nap->completions >= XP_NAP_MIN_WRS) {
@@ -27,37 +21,34 @@ bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
 		nap->from = now;
 		nap->wrs = nap->completions = 0;
 	}
-	return nap->wr_ns || now - nap->changed >= XP_NAP_STUCK_NS;
+	return nap->wr_ns;
 }
 
-static bool is_stuck(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs)
+/* Returns a sleep that Linux prolongs to a part of a time. */
+static uint32_t part_of(uint64_t ns)
 {
-	uint32_t executed = nap->completed + wrs->outstanding - wrs->left;
+	uint64_t part = ns / XP_NAP_PARTS;
 
-	if (now - nap->changed < XP_NAP_STUCK_NS)
-		return false;
-	if (wrs->left && executed == nap->executed)
-		return true;
-	nap->executed = executed;
-	nap->changed = now;
-	return false;
+	if (part < XP_NAP_NS + XP_NAP_SLACK_NS)
+		return XP_NAP_NS;
+	return part < XP_NAP_MAX_NS + XP_NAP_SLACK_NS ? part - XP_NAP_SLACK_NS : XP_NAP_MAX_NS;
 }
 
-bool xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs)
+uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs)
 {
 	uint64_t drain_ns = nap->wr_ns * wrs->left, next_ns = 0;
+	uint64_t least = XP_NAP_DRAIN_NS;
 
-	if (is_stuck(nap, now, wrs))
-		return true;
 	/* idle time between bursts is not that of WRs either */
 	if (wrs->outstanding < XP_NAP_MIN_WRS) {
 		start(nap, now);
-		return false;
+		return 0;
 	}
 	if (nap->batch > wrs->executed)
 		next_ns = nap->wr_ns * (nap->batch - wrs->executed);
-	return wrs->left >= XP_NAP_MIN_WRS &&
-	       drain_ns >= (next_ns < XP_NAP_LONGEST_NS ? XP_NAP_DRAIN_NS : XP_NAP_SHORT_DRAIN_NS);
+	if (next_ns >= XP_NAP_NEXT_NS)
+		least = XP_NAP_SHORT_DRAIN_NS;
+	return wrs->left >= XP_NAP_MIN_WRS && drain_ns >= least ? part_of(drain_ns) : 0;
 }
 
 /* ---- receives ------------------------------------------------------------------ */
@@ -133,4 +124,37 @@ uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last)
 	nap->slept = nap->dry = true;
 	ns -= XP_NAP_SLACK_NS;
 	return ns < XP_NAP_NS ? ns : XP_NAP_NS;
+}
+
+/* ---- waits --------------------------------------------------------------------- */
+
+/* Ends the measurement. Returns true if other threads have had the processor. */
+static bool is_shared(struct xp_wait *w, uint64_t now, uint64_t cpu_ns)
+{
+	uint64_t elapsed = now - w->measure_from;
+
+	w->measure_from = 0;
+	return cpu_ns - w->cpu_ns < elapsed - elapsed / 32;
+}
+
+uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled, uint64_t (*cpu_ns)(void))
+{
+	uint64_t naps_until = w->slept ? now + XP_WAIT_NAPS_NS : w->naps_until;
+	uint32_t phase = now % XP_WAIT_PERIOD_NS;
+
+	if (!w->from || polled != w->polled)
+		*w = (struct xp_wait){ .from = now, .polled = polled, .naps_until = naps_until };
+	if (now < w->naps_until)
+		return part_of(now - w->from);
+	if (phase >= XP_WAIT_SLEEP_NS) {
+		if (!w->measure_from && now - w->from >= XP_WAIT_NS / 8) {
+			w->measure_from = now;
+			w->cpu_ns = cpu_ns();
+		}
+		return 0;
+	}
+	if (!w->measure_from || now - w->from < XP_WAIT_NS || !is_shared(w, now, cpu_ns()))
+		return 0;
+	w->slept = true;
+	return XP_WAIT_SLEEP_NS - phase;
 }

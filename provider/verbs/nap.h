@@ -8,15 +8,14 @@
  * the sleep: the queue does not run dry, and the next WR would have to wait for them anyway. With
  * few such WRs, as in a ping-pong, the program does not sleep.
  *
- * It sleeps as well if its send WRs have made no progress for a while, however few they are: the
- * daemon or a thread of the kernel may be waiting for this processor. Yields are no help if those
- * belong to another group of the scheduler. Linux 6.18 then may not run them for many seconds.
- *
  * A program that receives a stream sleeps as well. In a stream many bytes arrive in a second, the
  * QP posts hardly any send WRs in between (unlike in a ping-pong or a server), and the posted
  * receives last for several sleeps. If fewer messages arrive once the program sleeps, the stream
  * has ended, or the sender waits for the program in another way. The program then does not sleep
  * for a time, which doubles if this happens again.
+ *
+ * A program that has waited for long beside other threads sleeps now and then, as it may keep the
+ * daemon from running: yields are no help if the daemon belongs to another group of the scheduler.
  */
 #ifndef XP_NAP_H
 #define XP_NAP_H
@@ -24,22 +23,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Shortest and longest sleep */
 #define XP_NAP_NS 100000u
+#define XP_NAP_MAX_NS 500000u
 /* Linux prolongs a sleep by up to this time (timer slack). */
 #define XP_NAP_SLACK_NS 50000u
-#define XP_NAP_LONGEST_NS (XP_NAP_NS + XP_NAP_SLACK_NS)
 /*
- * The send WRs that are not executed yet take at least as long: eight prolonged sleeps, or three if
- * the next completion is further away than one.
+ * The send WRs that are not executed yet take at least eight prolonged sleeps, or three if the next
+ * completion is further away than one.
  */
-#define XP_NAP_DRAIN_NS (8 * XP_NAP_LONGEST_NS)
-#define XP_NAP_SHORT_DRAIN_NS (3 * XP_NAP_LONGEST_NS)
+#define XP_NAP_PARTS 8
+#define XP_NAP_DRAIN_NS (XP_NAP_PARTS * (XP_NAP_NS + XP_NAP_SLACK_NS))
+#define XP_NAP_NEXT_NS (XP_NAP_NS + XP_NAP_SLACK_NS)
+#define XP_NAP_SHORT_DRAIN_NS (3 * (XP_NAP_NS + XP_NAP_SLACK_NS))
 /* Send WRs that are not executed yet, and completions of a measurement */
 #define XP_NAP_MIN_WRS 4
 /* A measurement lasts at least this long. After a longer time without polls, it starts again. */
 #define XP_NAP_MEASURE_NS 1000000u
-/* Send WRs are stuck if none is executed in this time. */
-#define XP_NAP_STUCK_NS 10000000u
 
 struct xp_nap {
 	uint64_t from;	      /* start of the current measurement; 0: with the next empty poll */
@@ -47,16 +47,12 @@ struct xp_nap {
 	uint32_t batch;	      /* WRs of a completion, as last measured */
 	uint32_t wrs;	      /* completed send WRs, in the current measurement */
 	uint32_t completions; /* of these WRs: one also completes the unsignalled WRs before it */
-	uint32_t completed;   /* all send WRs that have completed */
-	uint32_t executed;    /* these and the executed ones of struct xp_nap_wrs, ... */
-	uint64_t changed;     /* ... when their number was last found to be another one */
 };
 
 /* Reports the completion of a send WR and of the unsignalled ones before it. */
 static inline void xp_nap_completed(struct xp_nap *nap, uint32_t wrs)
 {
 	nap->wrs += wrs;
-	nap->completed += wrs;
 	nap->completions++;
 }
 
@@ -73,8 +69,8 @@ struct xp_nap_wrs {
 	uint32_t executed; /* the most of one QP that are */
 };
 
-/* Returns whether to sleep for XP_NAP_NS. To be called if xp_nap_possible() is true. */
-bool xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs);
+/* Returns the time to sleep in ns, or 0. To be called if xp_nap_possible() is true. */
+uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs);
 
 /* ---- receives ------------------------------------------------------------------ */
 
@@ -127,5 +123,41 @@ static inline void xp_recv_nap_completed(struct xp_recv_nap *nap, uint32_t bytes
  * @last: end of the last empty poll, after its sleep or yield
  */
 uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last);
+
+/* ---- waits --------------------------------------------------------------------- */
+
+/*
+ * A program has waited for long if it has polled in vain for this time. It shares its processor if
+ * its thread has had less than 31/32 of it meanwhile.
+ */
+#define XP_WAIT_NS 10000000u
+/*
+ * Such programs sleep in the first part of each period of CLOCK_MONOTONIC, all at the same time: a
+ * processor on which some of them spin while others sleep is still busy.
+ */
+#define XP_WAIT_PERIOD_NS (1u << 24)
+#define XP_WAIT_SLEEP_NS (1u << 20)
+/*
+ * If a completion was found after such a sleep, the daemon may have waited for the processor. For
+ * this time the program then sleeps in each empty poll, an eighth as long as it has waited.
+ */
+#define XP_WAIT_NAPS_NS (1u << 28)
+
+struct xp_wait {
+	uint64_t from;	       /* the first poll in vain; 0: the next one */
+	uint32_t polled;       /* completions that the thread had polled by then */
+	bool slept;	       /* in this wait */
+	uint64_t measure_from; /* the time, and ... */
+	uint64_t cpu_ns;       /* ... the processor time that the thread had used by then */
+	uint64_t naps_until;
+};
+
+/*
+ * Reports an empty poll. Returns the time to sleep in ns, or 0.
+ * @polled: number of completions that the thread has polled, from any CQ.
+ * @cpu_ns: returns the processor time that the thread has used, in ns. Seldom called.
+ */
+uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled,
+			 uint64_t (*cpu_ns)(void));
 
 #endif /* XP_NAP_H */

@@ -305,6 +305,10 @@ struct xp_pause xp_pause_due(struct xp_cq *cq)
 	return (struct xp_pause){ 0 };
 }
 
+void xp_no_pause(struct xp_cq *cq)
+{
+}
+
 void xp_pause(struct xp_cq *cq, const struct xp_pause *p)
 {
 }

@@ -85,33 +85,27 @@ static void executed(void)
 	TAP_OK(!polls(&nap, now, 0, 50), "all executed: does not sleep");
 }
 
-/* Polls every 10 us for 30 ms. Returns how often the program slept. */
-static unsigned int waits(struct xp_nap *nap, uint64_t *now, uint32_t left, uint32_t executed)
+/* A sleep, with what Linux adds, lasts an eighth of what is left, within limits. */
+static void durations(void)
 {
-	uint64_t end = *now + 30 * MS;
-	unsigned int n = 0;
-
-	for (; *now < end; *now += 10 * US)
-		n += polls(nap, *now, left, executed);
-	return n;
-}
-
-/* It sleeps although it knows no rate, if nothing is executed. */
-static void stuck(void)
-{
+	static const struct {
+		uint32_t left, least, most;
+	} t[] = { { 84, 100000, 110000 },
+		  { 160, 240000, 260000 },
+		  { 10000, XP_NAP_MAX_NS, XP_NAP_MAX_NS } };
+	static const struct pattern p = { 15, 1, 10000 };
 	struct xp_nap nap = { 0 };
-	uint64_t now = MS, end;
-	unsigned int n = 0;
+	unsigned int slept;
+	uint64_t now = stream(&nap, MS, &p, &slept);
 
-	TAP_OK(waits(&nap, &now, 1, 0) > 900, "a WR that is not executed: sleeps after 20 ms");
-	TAP_OK(!polls(&nap, now, 0, 1), "it is executed: does not sleep");
-	TAP_OK(!waits(&nap, &now, 0, 1), "an executed WR without completion: does not sleep");
-	for (end = now + 60 * MS; now < end; now += 10 * US)
-		n += polls(&nap, now, 3, (uint32_t)(now / (9 * MS)));
-	TAP_OK(!n, "a WR is executed every 9 ms: does not sleep");
-	TAP_OK(waits(&nap, &now, 128, 0) > 900, "128 WRs that are not executed: sleeps");
-	TAP_OK(!xp_nap_possible(&nap, now + 2 * MS, now) && !polls(&nap, now + 9 * MS, 128, 0),
-	       "2 ms without a poll: waits again before it sleeps");
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct xp_nap_wrs wrs = { .outstanding = t[i].left, .left = t[i].left };
+
+		uint32_t ns = xp_nap_due(&nap, now, &wrs);
+
+		TAP_OK(ns >= t[i].least && ns <= t[i].most,
+		       "%u WRs of 15 us left: sleeps for %u ns", t[i].left, ns);
+	}
 }
 
 /* Earlier measurements do not count once the queue was nearly empty, or was not polled. */
@@ -125,7 +119,6 @@ static void later(void)
 	TAP_OK(slept && polls(&nap, now, 128, 0), "a stream of large WRs: sleeps");
 	TAP_OK(polls(&nap, now + 9 * MS, 128, 0), "a sleep that took long: sleeps again");
 	now += 10 * MS;
-	xp_nap_completed(&nap, 127);
 	TAP_OK(!polls(&nap, now, 1, 0) && !polls(&nap, now + US, 128, 0),
 	       "few WRs, then many: does not sleep before it has measured again");
 	now = stream(&nap, now, &large, &slept);
@@ -292,14 +285,93 @@ static void hidden_answers(void)
 	       r.sleeps);
 }
 
+/* ---- waits --------------------------------------------------------------------- */
+
+static uint64_t cpu_used;
+
+static uint64_t cpu_ns(void)
+{
+	return cpu_used;
+}
+
+struct waiting {
+	struct xp_wait wait;
+	uint64_t now;
+	uint32_t polled;
+	unsigned int share; /* of the processor that the thread has, in percent */
+	uint64_t slept, longest;
+	uint64_t first; /* when it slept first, or 0 */
+};
+
+/* Polls an empty CQ every 10 us for a time. */
+static void wait_for(struct waiting *w, uint64_t duration)
+{
+	uint64_t end = w->now + duration, ns;
+
+	for (w->slept = w->longest = w->first = 0; w->now < end; w->now += 10 * US + ns) {
+		ns = xp_wait_nap_due(&w->wait, w->now, w->polled, cpu_ns);
+		cpu_used += 10 * US * w->share / 100;
+		w->slept += ns;
+		w->longest = ns > w->longest ? ns : w->longest;
+		if (ns && !w->first)
+			w->first = w->now;
+	}
+}
+
+static void waits_alone(void)
+{
+	struct waiting w = { .now = MS, .share = 99 };
+
+	wait_for(&w, 200 * MS);
+	TAP_OK(!w.slept, "a thread that has a processor of its own does not sleep");
+}
+
+static void waits_beside_others(void)
+{
+	struct waiting a = { .now = 5 * MS, .share = 50 }, b = { .now = 6 * MS, .share = 50 };
+
+	wait_for(&a, 500 * MS);
+	wait_for(&b, 500 * MS);
+	TAP_OK(a.slept > 20 * MS && a.slept < 50 * MS && a.longest <= XP_WAIT_SLEEP_NS,
+	       "a thread beside others sleeps for up to 1 ms in 16: %llu us in 500 ms",
+	       (unsigned long long)(a.slept / US));
+	TAP_OK(a.first >= 15 * MS && a.first % XP_WAIT_PERIOD_NS < XP_WAIT_SLEEP_NS,
+	       "... but not before it has waited for 10 ms");
+	TAP_OK(a.first / XP_WAIT_PERIOD_NS == b.first / XP_WAIT_PERIOD_NS,
+	       "a thread that has begun to wait later sleeps at the same time");
+}
+
+static void finds_completions(void)
+{
+	struct waiting w = { .now = MS, .share = 50 };
+	unsigned int i;
+
+	for (i = 0; i < 40 && !w.slept; i++, w.polled++)
+		wait_for(&w, 9 * MS);
+	TAP_OK(!w.slept, "a completion of any CQ every 9 ms: does not sleep");
+	wait_for(&w, 40 * MS);
+	w.polled++;
+	wait_for(&w, MS);
+	TAP_OK(w.slept > MS / 2 && w.longest < 150 * US,
+	       "a completion after such a sleep: sleeps in each poll");
+	wait_for(&w, 20 * MS);
+	TAP_OK(w.longest == XP_NAP_MAX_NS, "... an eighth of the time that it has waited");
+	for (i = 0; i < 60; i++, w.polled++)
+		wait_for(&w, 5 * MS);
+	TAP_OK(!w.slept, "... for 268 ms");
+}
+
 int main(void)
 {
 	streams();
 	executed();
-	stuck();
+	durations();
 	later();
 	received_streams();
 	end_of_stream();
 	hidden_answers();
+	waits_alone();
+	waits_beside_others();
+	finds_completions();
 	return tap_end();
 }
