@@ -36,6 +36,13 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 		xd_xsk_tx_put(w->xsk, frame);
 }
 
+static void op_tx_push(void *ctx)
+{
+	struct xd_worker *w = ctx;
+
+	xd_xsk_tx_flush(w->xsk, false);
+}
+
 static void op_show(void *ctx, const struct xt_frame *frame)
 {
 	xd_worker_capture_local(ctx, frame);
@@ -189,6 +196,7 @@ static void op_quiesce_keys(void *ctx)
 const struct xt_ops xd_worker_ops = {
 	.tx_get = op_tx_get,
 	.tx_put = op_tx_put,
+	.tx_push = op_tx_push,
 	.show = op_show,
 	.cq_event = op_cq_event,
 	.async_event = op_async_event,

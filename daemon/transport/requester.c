@@ -365,6 +365,21 @@ static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more)
 	return cost;
 }
 
+/*
+ * A packet that fills a gap leaves at once if the window is nearly full: hardly any others can be
+ * sent before it has arrived. Otherwise it shares a GSO frame with them. A window that has shrunk
+ * is a sign of overload, where packets that are sent again soon are likely to be lost again.
+ */
+static void push_again(struct xt_qp *qp)
+{
+	const struct xt_requester *r = &qp->req;
+	const struct xt_engine *e = qp->engine;
+
+	if (e->ops->tx_push && (r->next - r->unacked) * 8 >= r->window * 7 &&
+	    r->window * 2 >= e->tuning.window)
+		e->ops->tx_push(e->ctx);
+}
+
 /* Returns the number of packets sent. *more: as xt_req_run() */
 static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more)
 {
@@ -395,6 +410,8 @@ static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more)
 			break;
 		}
 	}
+	if (cost)
+		push_again(qp);
 	return cost;
 }
 

@@ -113,6 +113,8 @@ struct xt_ops {
 	 */
 	bool (*tx_get)(void *ctx, uint32_t len, struct xt_frame *frame);
 	void (*tx_put)(void *ctx, struct xt_frame *frame);
+	/* Sends what was put at once, instead of together with later frames. May be NULL. */
+	void (*tx_push)(void *ctx);
 
 	/*
 	 * A packet that would have been sent if the peer were not a QP of this device. May be NULL;

@@ -36,6 +36,7 @@ struct harness {
 	uint32_t cq_consumer;
 	struct h_frame sent[H_FRAMES];
 	unsigned sent_count;
+	unsigned pushed;     /* frames that were sent by the last tx_push */
 	unsigned events[32]; /* asynchronous events, by type */
 	unsigned cq_events;
 	uint32_t arm_again;	     /* XR_ARM_*: the program arms the CQ with the next event */
@@ -72,6 +73,13 @@ static void h_tx_put(void *ctx, struct xt_frame *frame)
 	struct harness *h = ctx;
 
 	h->sent[h->sent_count++].len = frame->len;
+}
+
+static void h_tx_push(void *ctx)
+{
+	struct harness *h = ctx;
+
+	h->pushed = h->sent_count;
 }
 
 static void h_cq_event(void *ctx, struct xt_cq *cq)
@@ -136,6 +144,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 	static const struct xt_ops ops = {
 		.tx_get = h_tx_get,
 		.tx_put = h_tx_put,
+		.tx_push = h_tx_push,
 		.cq_event = h_cq_event,
 		.async_event = h_async_event,
 		.srq_event = h_srq_event,

@@ -3,8 +3,9 @@
  * Responder: packets that come early are kept, and each missing packet is asked for once. READ
  * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
  * requested together, one of each READ request. A packet that was overtaken gives no round-trip
- * time.
+ * time. A packet that fills a gap leaves at once if the window is nearly full.
  */
+#include "daemon/transport/engine.h"
 #include "daemon/transport/park.h"
 #include "daemon/transport/qp.h"
 #include "made.h"
@@ -417,6 +418,39 @@ static void test_overtaken(void)
 	end(&q);
 }
 
+/* ---- packets that are sent again --------------------------------------------------------- */
+
+/* Returns the number of packets that leave at once when the peer asks for the first one. */
+static unsigned pushed(unsigned in_flight, unsigned window, unsigned largest)
+{
+	const struct made nak = S(ACK, .psn = 0, .syndrome = SEQ_NAK, .msn = 0);
+	struct h_qp q;
+	struct harness *h = start(&q);
+	unsigned n;
+
+	h->engine->tuning.window = largest;
+	q.qp->req.window = window;
+	post_writes(&q, in_flight);
+	receive_only(&q, &nak);
+	h_post_send(&q, in_flight, XR_WR_RDMA_WRITE, BASE, 8, key);
+	xt_qp_doorbell(q.qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(h->sent_count >= 1 && sent_psn(h, 0) == 0,
+	       "%u packets in a window of %u: the first one is sent again", in_flight, window);
+	n = h->pushed;
+	end(&q);
+	return n;
+}
+
+static void test_push(void)
+{
+	TAP_OK(pushed(8, 8, 8) == 1, "in a full window it leaves at once");
+	TAP_OK(pushed(7, 8, 8) == 1, "... and if one packet is left, not together with that one");
+	TAP_OK(pushed(6, 8, 8) == 0, "otherwise it leaves together with the packets that follow");
+	TAP_OK(pushed(8, 8, 16) == 1, "so it does in half of the largest window");
+	TAP_OK(pushed(8, 8, 17) == 0, "... but not in a smaller one");
+}
+
 int main(void)
 {
 	test_one_gap();
@@ -431,5 +465,6 @@ int main(void)
 	test_gaps();
 	test_lossy_reads();
 	test_overtaken();
+	test_push();
 	return tap_end();
 }
