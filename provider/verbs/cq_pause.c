@@ -2,6 +2,7 @@
 /* Naps and yields of programs that poll an empty CQ. */
 #include <errno.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "provider/base/cancel.h"
@@ -23,12 +24,17 @@
 /* Polls of this thread that have found completions */
 static __thread uint32_t polled;
 
-static uint64_t thread_cpu_ns(void)
+static uint64_t ns_of(struct timeval tv)
 {
-	struct timespec ts;
+	return tv.tv_sec * XP_NS_PER_S + tv.tv_usec * 1000ull;
+}
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return ts.tv_sec * XP_NS_PER_S + ts.tv_nsec;
+static struct xp_usage thread_usage(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_THREAD, &r);
+	return (struct xp_usage){ ns_of(r.ru_utime) + ns_of(r.ru_stime), (uint64_t)r.ru_nvcsw };
 }
 
 bool xp_few_cpus(void)
@@ -101,7 +107,7 @@ struct xp_pause xp_pause_due(struct xp_cq *cq)
 	if (!p.nap)
 		p.nap = xp_recv_nap_due(&cq->recv_nap, p.now, last);
 	if (!p.nap)
-		p.nap = xp_wait_nap_due(&cq->wait, p.now, polled, thread_cpu_ns);
+		p.nap = xp_wait_nap_due(&cq->wait, p.now, polled, thread_usage);
 	return p;
 }
 

@@ -129,15 +129,17 @@ uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last)
 /* ---- waits --------------------------------------------------------------------- */
 
 /* Ends the measurement. Returns true if other threads have had the processor. */
-static bool is_shared(struct xp_wait *w, uint64_t now, uint64_t cpu_ns)
+static bool is_shared(struct xp_wait *w, uint64_t now, struct xp_usage usage)
 {
 	uint64_t elapsed = now - w->measure_from;
 
 	w->measure_from = 0;
-	return cpu_ns - w->cpu_ns < elapsed - elapsed / 32;
+	return usage.sleeps == w->usage.sleeps &&
+	       usage.cpu_ns - w->usage.cpu_ns < elapsed - elapsed / 32;
 }
 
-uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled, uint64_t (*cpu_ns)(void))
+uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled,
+			 struct xp_usage (*usage)(void))
 {
 	uint64_t naps_until = w->slept ? now + XP_WAIT_NAPS_NS : w->naps_until;
 	uint32_t phase = now % XP_WAIT_PERIOD_NS;
@@ -149,11 +151,11 @@ uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled, uint6
 	if (phase >= XP_WAIT_SLEEP_NS) {
 		if (!w->measure_from && now - w->from >= XP_WAIT_NS / 8) {
 			w->measure_from = now;
-			w->cpu_ns = cpu_ns();
+			w->usage = usage();
 		}
 		return 0;
 	}
-	if (!w->measure_from || now - w->from < XP_WAIT_NS || !is_shared(w, now, cpu_ns()))
+	if (!w->measure_from || now - w->from < XP_WAIT_NS || !is_shared(w, now, usage()))
 		return 0;
 	w->slept = true;
 	return XP_WAIT_SLEEP_NS - phase;

@@ -128,7 +128,7 @@ uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last);
 
 /*
  * A program has waited for long if it has polled in vain for this time. It shares its processor if
- * its thread has had less than 31/32 of it meanwhile.
+ * its thread has had less than 31/32 of it meanwhile, although it has never slept.
  */
 #define XP_WAIT_NS 10000000u
 /*
@@ -143,21 +143,27 @@ uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last);
  */
 #define XP_WAIT_NAPS_NS (1u << 28)
 
+/* What a thread has used */
+struct xp_usage {
+	uint64_t cpu_ns;
+	uint64_t sleeps; /* voluntary context switches; a yield is none */
+};
+
 struct xp_wait {
 	uint64_t from;	       /* the first poll in vain; 0: the next one */
 	uint32_t polled;       /* completions that the thread had polled by then */
 	bool slept;	       /* in this wait */
-	uint64_t measure_from; /* the time, and ... */
-	uint64_t cpu_ns;       /* ... the processor time that the thread had used by then */
+	uint64_t measure_from; /* start of the current measurement; 0: there is none */
+	struct xp_usage usage; /* at that time */
 	uint64_t naps_until;
 };
 
 /*
  * Reports an empty poll. Returns the time to sleep in ns, or 0.
  * @polled: number of completions that the thread has polled, from any CQ.
- * @cpu_ns: returns the processor time that the thread has used, in ns. Seldom called.
+ * @usage: returns that of the calling thread. Seldom called.
  */
 uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled,
-			 uint64_t (*cpu_ns)(void));
+			 struct xp_usage (*usage)(void));
 
 #endif /* XP_NAP_H */

@@ -287,11 +287,11 @@ static void hidden_answers(void)
 
 /* ---- waits --------------------------------------------------------------------- */
 
-static uint64_t cpu_used;
+static struct xp_usage used;
 
-static uint64_t cpu_ns(void)
+static struct xp_usage usage(void)
 {
-	return cpu_used;
+	return used;
 }
 
 struct waiting {
@@ -299,6 +299,7 @@ struct waiting {
 	uint64_t now;
 	uint32_t polled;
 	unsigned int share; /* of the processor that the thread has, in percent */
+	bool blocks;	    /* the rest of the time it sleeps elsewhere */
 	uint64_t slept, longest;
 	uint64_t first; /* when it slept first, or 0 */
 };
@@ -309,8 +310,9 @@ static void wait_for(struct waiting *w, uint64_t duration)
 	uint64_t end = w->now + duration, ns;
 
 	for (w->slept = w->longest = w->first = 0; w->now < end; w->now += 10 * US + ns) {
-		ns = xp_wait_nap_due(&w->wait, w->now, w->polled, cpu_ns);
-		cpu_used += 10 * US * w->share / 100;
+		ns = xp_wait_nap_due(&w->wait, w->now, w->polled, usage);
+		used.cpu_ns += 10 * US * w->share / 100;
+		used.sleeps += w->blocks || ns;
 		w->slept += ns;
 		w->longest = ns > w->longest ? ns : w->longest;
 		if (ns && !w->first)
@@ -324,6 +326,9 @@ static void waits_alone(void)
 
 	wait_for(&w, 200 * MS);
 	TAP_OK(!w.slept, "a thread that has a processor of its own does not sleep");
+	w = (struct waiting){ .now = MS, .share = 10, .blocks = true };
+	wait_for(&w, 200 * MS);
+	TAP_OK(!w.slept, "nor does one that sleeps elsewhere between polls");
 }
 
 static void waits_beside_others(void)
