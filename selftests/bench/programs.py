@@ -402,30 +402,50 @@ class Senders(Streams):
         super().__init__(1)
         self.count = count
 
+    def commands(self, hosts, tools, port):
+        """Returns those of a server and its client."""
+        return (self.command(hosts, tools, "serve", "a", port),
+                self.command(hosts, tools, "write", "b", port, ADDRESS["a"], SECONDS))
+
+    def rate(self, output):
+        """Returns messages a second, from the output of a client."""
+        return float(output.split()[0])
+
     def measure(self, hosts, tools):
         servers, clients = [], []
         roles = {"server worker": hosts.daemon["a"], "client worker": hosts.daemon["b"], **napi_threads("va")}
         recorder = Recorder(roles, hosts.daemon["a"], "va")
         try:
             for port in range(PORT, PORT + self.count):
-                servers.append(hosts.spawn("a", self.command(hosts, tools, "serve", "a", port)))
+                servers.append(hosts.spawn("a", self.commands(hosts, tools, port)[0]))
             for port, server in enumerate(servers, PORT):
                 if not wait_until(lambda: hosts.listens(server, port) or server.poll() is not None, TIME_LIMIT):
                     raise Failed(f"{server.command}: does not listen")
             before = recorder.packets()
             for port in range(PORT, PORT + self.count):
-                clients.append(hosts.spawn("b", self.command(hosts, tools, "write", "b", port, ADDRESS["a"], SECONDS)))
+                clients.append(hosts.spawn("b", self.commands(hosts, tools, port)[1]))
             for i, (server, client) in enumerate(zip(servers, clients)):
                 recorder.roles.update({f"server {i}": server.pid, f"client {i}": client.pid})
             load = _watch(recorder, clients[0], lambda: recorder.packets() - before > STARTED_PACKETS)
             rates = []
             for client in clients:
                 client.wait(TIME_LIMIT)
-                rates.append(float(_checked(client).split()[0]))
+                rates.append(self.rate(_checked(client)))
         finally:
             for process in servers + clients:
                 stop(process)
         return Turn(sum(rates) * self.size * 8 / 1e9, load, sum(rates), jain=figures.jain(rates))
+
+
+class Crowd(Senders):
+    """The same with SENDs of perftest, whose servers poll as well: twice as many programs that wait."""
+
+    def commands(self, hosts, tools, port):
+        command = ["ib_send_bw", "-F", "-p", port, "-s", self.size, "-D", max(1, round(SECONDS)), "--report_gbits"]
+        return [*command, "-x", hosts.gid["a"]], [*command, "-x", hosts.gid["b"], ADDRESS["a"]]
+
+    def rate(self, output):
+        return figures.perftest_bandwidth(output)
 
 
 def napi_threads(interface):

@@ -6,7 +6,7 @@ A group is a set of rows that are measured in turns. References are rows as well
 import collections
 
 from hosts import Layout
-from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Faulty, Floor, FloorGso, FloorLatency,
+from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Crowd, Faulty, Floor, FloorGso, FloorLatency,
                       FloorLocal, FloorLocalLatency, FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders,
                       Streams, Tcp, TcpLatency)
 
@@ -184,13 +184,14 @@ ROWS = [
     row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("connects", "idle", Connects(), WIDE),
 
-    # groups for `make bench T=loss`, T=capture, T=observe and T=overload
+    # groups for `make bench T=loss`, T=capture, T=observe, T=overload and T=crowd
     *_loss_floors(),
     *_loss(),
     *_capture(),
     *_observed(),
     row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),
     row("overload-8", "overload", Senders(8), SMALL_RING, of("overload-1", ">=", 0.90), own("jain", ">=", 0.9), optional=True),
+    *[row(f"crowd-{n}", "crowd", Crowd(n), WIDE, own("jain"), optional=True) for n in (2, 8, 16)],
 ]
 
 
