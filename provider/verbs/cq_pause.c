@@ -22,7 +22,7 @@
 #define NAP_QPS 32 /* whose outstanding send WRs are counted, so that a poll takes no longer */
 
 /* Polls of this thread that have found completions */
-static __thread uint32_t polled;
+static __thread uint32_t found;
 
 static uint64_t ns_of(struct timeval tv)
 {
@@ -107,7 +107,7 @@ struct xp_pause xp_pause_due(struct xp_cq *cq)
 	if (!p.nap)
 		p.nap = xp_recv_nap_due(&cq->recv_nap, p.now, last);
 	if (!p.nap)
-		p.nap = xp_wait_nap_due(&cq->wait, p.now, polled, thread_usage);
+		p.nap = xp_wait_nap_due(&cq->wait, p.now, found, thread_usage);
 	return p;
 }
 
@@ -116,9 +116,9 @@ static void set_idle_polls(struct xp_cq *cq, unsigned int polls)
 	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
 }
 
-void xp_no_pause(struct xp_cq *cq)
+void xp_poll_found(struct xp_cq *cq)
 {
-	polled++;
+	found++;
 	set_idle_polls(cq, 0);
 }
 

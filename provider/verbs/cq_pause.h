@@ -24,7 +24,7 @@ struct xp_pause xp_pause_due(struct xp_cq *cq);
  */
 void xp_pause(struct xp_cq *cq, const struct xp_pause *p);
 
-/* A poll has found completions. */
-void xp_no_pause(struct xp_cq *cq);
+/* Reports that a poll has found completions. */
+void xp_poll_found(struct xp_cq *cq);
 
 #endif /* XP_CQ_PAUSE_H */

@@ -191,7 +191,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		pause = xp_pause_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
-		xp_no_pause(cq);
+		xp_poll_found(cq);
 		return got;
 	}
 	xp_check_health(ctx);
@@ -243,7 +243,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 		pause = xp_pause_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
-		xp_no_pause(cq);
+		xp_poll_found(cq);
 		return 0;
 	}
 	xp_check_health(ctx);

@@ -138,14 +138,20 @@ static bool is_shared(struct xp_wait *w, uint64_t now, struct xp_usage usage)
 	       usage.cpu_ns - w->usage.cpu_ns < elapsed - elapsed / 32;
 }
 
-uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled,
-			 struct xp_usage (*usage)(void))
+static void begin_wait(struct xp_wait *w, uint64_t now, uint32_t found)
 {
 	uint64_t naps_until = w->slept ? now + XP_WAIT_NAPS_NS : w->naps_until;
+
+	*w = (struct xp_wait){ .from = now, .found = found, .naps_until = naps_until };
+}
+
+uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t found,
+			 struct xp_usage (*usage)(void))
+{
 	uint32_t phase = now % XP_WAIT_PERIOD_NS;
 
-	if (!w->from || polled != w->polled)
-		*w = (struct xp_wait){ .from = now, .polled = polled, .naps_until = naps_until };
+	if (!w->from || found != w->found)
+		begin_wait(w, now, found);
 	if (now < w->naps_until)
 		return part_of(now - w->from);
 	if (phase >= XP_WAIT_SLEEP_NS) {

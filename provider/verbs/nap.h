@@ -151,7 +151,7 @@ struct xp_usage {
 
 struct xp_wait {
 	uint64_t from;	       /* the first poll in vain; 0: the next one */
-	uint32_t polled;       /* completions that the thread had polled by then */
+	uint32_t found;	       /* polls that had found completions by then */
 	bool slept;	       /* in this wait */
 	uint64_t measure_from; /* start of the current measurement; 0: there is none */
 	struct xp_usage usage; /* at that time */
@@ -160,10 +160,10 @@ struct xp_wait {
 
 /*
  * Reports an empty poll. Returns the time to sleep in ns, or 0.
- * @polled: number of completions that the thread has polled, from any CQ.
+ * @found: number of polls of the thread, of any CQ, that have found completions.
  * @usage: returns that of the calling thread. Seldom called.
  */
-uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t polled,
+uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t found,
 			 struct xp_usage (*usage)(void));
 
 #endif /* XP_NAP_H */

@@ -305,7 +305,7 @@ struct xp_pause xp_pause_due(struct xp_cq *cq)
 	return (struct xp_pause){ 0 };
 }
 
-void xp_no_pause(struct xp_cq *cq)
+void xp_poll_found(struct xp_cq *cq)
 {
 }
 

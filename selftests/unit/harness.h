@@ -36,7 +36,7 @@ struct harness {
 	uint32_t cq_consumer;
 	struct h_frame sent[H_FRAMES];
 	unsigned sent_count;
-	unsigned pushed;     /* frames that were sent by the last tx_push */
+	unsigned pushed;     /* frames that were put before the last tx_push */
 	unsigned events[32]; /* asynchronous events, by type */
 	unsigned cq_events;
 	uint32_t arm_again;	     /* XR_ARM_*: the program arms the CQ with the next event */

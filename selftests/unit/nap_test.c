@@ -297,7 +297,7 @@ static struct xp_usage usage(void)
 struct waiting {
 	struct xp_wait wait;
 	uint64_t now;
-	uint32_t polled;
+	uint32_t found;
 	unsigned int share; /* of the processor that the thread has, in percent */
 	bool blocks;	    /* the rest of the time it sleeps elsewhere */
 	uint64_t slept, longest;
@@ -310,7 +310,7 @@ static void wait_for(struct waiting *w, uint64_t duration)
 	uint64_t end = w->now + duration, ns;
 
 	for (w->slept = w->longest = w->first = 0; w->now < end; w->now += 10 * US + ns) {
-		ns = xp_wait_nap_due(&w->wait, w->now, w->polled, usage);
+		ns = xp_wait_nap_due(&w->wait, w->now, w->found, usage);
 		used.cpu_ns += 10 * US * w->share / 100;
 		used.sleeps += w->blocks || ns;
 		w->slept += ns;
@@ -351,19 +351,22 @@ static void finds_completions(void)
 	struct waiting w = { .now = MS, .share = 50 };
 	unsigned int i;
 
-	for (i = 0; i < 40 && !w.slept; i++, w.polled++)
+	for (i = 0; i < 40 && !w.slept; i++, w.found++)
 		wait_for(&w, 9 * MS);
 	TAP_OK(!w.slept, "a completion of any CQ every 9 ms: does not sleep");
 	wait_for(&w, 40 * MS);
-	w.polled++;
+	w.found++;
 	wait_for(&w, MS);
 	TAP_OK(w.slept > MS / 2 && w.longest < 150 * US,
 	       "a completion after such a sleep: sleeps in each poll");
 	wait_for(&w, 20 * MS);
 	TAP_OK(w.longest == XP_NAP_MAX_NS, "... an eighth of the time that it has waited");
-	for (i = 0; i < 60; i++, w.polled++)
+	for (i = 0; i < 45; i++, w.found++)
 		wait_for(&w, 5 * MS);
-	TAP_OK(!w.slept, "... for 268 ms");
+	TAP_OK(w.slept, "... still after 245 ms");
+	for (i = 0; i < 10; i++, w.found++)
+		wait_for(&w, 5 * MS);
+	TAP_OK(!w.slept, "... but not after 295 ms");
 }
 
 int main(void)
