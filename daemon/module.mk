@@ -39,7 +39,7 @@ control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memo
 xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
-XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
+XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lz -lcap -lpthread
 
 $(eval $(call program,xroced,$(xroced_SRCS),transport cm,$(XROCED_LIBS)))
 PROGRAMS += $(BUILD)/xroced

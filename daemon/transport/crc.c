@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * ISA-L's code for processors without AVX-512 multiplies 16 bytes at a time. Processors with AVX2
- * and VPCLMULQDQ (Zen 3, Alder Lake) multiply 32, which takes half of the time.
+ * and VPCLMULQDQ (Zen 3, Alder Lake) multiply 32, which takes half of the time. Where carry-less
+ * multiplication is emulated or missing, as in virtual machines without KVM, zlib's tables are
+ * quicker than both.
  *
  * The data is a polynomial over GF(2), bit 0 of the first byte first. A block that is n bits before
  * another one is folded into it: its halves are multiplied by x^(n+32) and x^(n-32) modulo the
@@ -11,11 +13,15 @@
 #include "crc.h"
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <isa-l/crc.h>
+#include <zlib.h>
 
 #include "simd.h"
+
+/* ---- carry-less multiplication ------------------------------------------------------------- */
 
 #define VECTOR sizeof(__m256i)
 #define LANES 4
@@ -87,11 +93,56 @@ static int has_vectors(void)
 	       !__builtin_cpu_supports("avx512f");
 }
 
-uint32_t xt_crc32(uint32_t crc, const uint8_t *data, size_t len)
+uint32_t xt_crc32_by_multiplication(uint32_t crc, const uint8_t *data, size_t len)
 {
 	if (len >= SHORT && has_vectors())
 		return crc32_vectors(crc, data, len);
 	crc = crc32_gzip_refl(crc, data, len);
 	xt_simd_end();
 	return crc;
+}
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+uint32_t xt_crc32_by_tables(uint32_t crc, const uint8_t *data, size_t len)
+{
+	return (uint32_t)crc32_z(crc, data, len);
+}
+
+/* ---- the quicker one ----------------------------------------------------------------------- */
+
+/* Bytes of a measurement, as many as a packet may have, and number of measurements */
+#define SAMPLE 2048
+#define SAMPLES 5
+
+typedef uint32_t crc32_fn(uint32_t crc, const uint8_t *data, size_t len);
+
+static bool tables;
+
+/* Returns the fewest cycles of a call: the others were interrupted, or filled caches. */
+static uint64_t measure(crc32_fn *fn)
+{
+	static const uint8_t data[SAMPLE];
+	uint64_t begin, cycles, fewest = UINT64_MAX;
+	int i;
+
+	for (i = 0; i < SAMPLES; i++) {
+		begin = __rdtsc();
+		fn(0, data, sizeof(data));
+		cycles = __rdtsc() - begin;
+		fewest = cycles < fewest ? cycles : fewest;
+	}
+	return fewest;
+}
+
+/* Emulators have the instruction, so that only a measurement tells. */
+__attribute__((constructor)) static void choose(void)
+{
+	tables = measure(xt_crc32_by_tables) < measure(xt_crc32_by_multiplication);
+}
+
+uint32_t xt_crc32(uint32_t crc, const uint8_t *data, size_t len)
+{
+	return __builtin_expect(tables, false) ? xt_crc32_by_tables(crc, data, len)
+					       : xt_crc32_by_multiplication(crc, data, len);
 }

@@ -17,4 +17,4 @@ bpf_test_SRCS := $(addprefix selftests/bpf/, \
 	live.c \
 	)
 
-$(eval $(call test_program,bpf,$(bpf_test_SRCS),transport,-lbpf -lxdp -lisal,,parallel root))
+$(eval $(call test_program,bpf,$(bpf_test_SRCS),transport,-lbpf -lxdp -lisal -lz,,parallel root))

@@ -45,7 +45,7 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 # The real server with a fake device and fake clients
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
-control_LIBS := -lisal -lpthread -Wl$(comma)--wrap=xt_mem_io_done
+control_LIBS := -lisal -lz -lpthread -Wl$(comma)--wrap=xt_mem_io_done
 $(foreach t,control burden faults monitor qp srq gsi umad regions tiers dm import keys cm scrape,$(eval $(call \
 	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport cm,$(control_LIBS),,parallel \
 	$(if $(filter tiers,$(t)),root))))

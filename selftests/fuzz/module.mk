@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 FUZZ_DIR := selftests/fuzz
 
-$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c crc.c icrc.c),-lisal))
+$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c crc.c icrc.c),-lisal -lz))
 
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
-	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lpthread)))
+	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lz -lpthread)))
 
 $(foreach f,cm cm_mad,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(cm_SRCS),)))
 
@@ -16,11 +16,11 @@ $(eval $(call fuzzer,capture,$(FUZZ_DIR)/capture_fuzz.c \
 	$(addprefix daemon/cli/,capture_print.c capture_rings.c pcapng.c),))
 
 $(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(addprefix daemon/datapath/,$(fault_SRCS) frame.c) \
-	$(addprefix daemon/transport/,crc.c icrc.c),-lisal -lpthread))
+	$(addprefix daemon/transport/,crc.c icrc.c),-lisal -lz -lpthread))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \
-	$(transport_SRCS) $(cm_SRCS),-lisal -lpthread))
+	$(transport_SRCS) $(cm_SRCS),-lisal -lz -lpthread))
 
 $(eval $(call fuzzer,helper,$(FUZZ_DIR)/helper_fuzz.c $(addprefix daemon/helper/,serve.c execute.c) \
 	$(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c peer.c),-lpthread))

@@ -64,7 +64,7 @@ in_root() {
 @test "deb: depends on the libraries that the programs need" {
 	run dpkg-deb --field "$(deb xroce)" Depends
 	echo "$output"
-	for library in libbpf1 libxdp1 libisal2 libcap2 libmnl0 libc6 libxroce1; do
+	for library in libbpf1 libxdp1 libisal2 zlib1g libcap2 libmnl0 libc6 libxroce1; do
 		[[ $output == *$library* ]]
 	done
 	[[ $(dpkg-deb --field "$(deb libxroce1)" Depends) == *libibverbs1* ]]

@@ -14,7 +14,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	verify.c \
 	) $(addprefix daemon/datapath/,fault.c fault_mads.c frame.c)
 
-$(eval $(call program,sim,$(sim_SRCS),transport,-lisal -libverbs -lpthread))
+$(eval $(call program,sim,$(sim_SRCS),transport,-lisal -lz -libverbs -lpthread))
 $(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim,parallel))
 $(eval $(call suite,long/sim,1800,$(BUILD)/sim -n 40000 -s 2001,$(BUILD)/sim,parallel long))
 
@@ -27,15 +27,15 @@ sim: $(BUILD)/sim ## simulate hosts under faults; RUNS=2000 simulations from SEE
 	$(Q)$< -n $(RUNS) -s $(SEED)
 
 # Memory windows and fast registration: binding, use, invalidation
-$(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,300,parallel))
+$(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -lz -libverbs,300,parallel))
 
 # Goodput under loss, reordering and overload
-$(eval $(call test_program,sim/goodput,selftests/sim/goodput.c,transport,-lisal -libverbs,300,parallel))
+$(eval $(call test_program,sim/goodput,selftests/sim/goodput.c,transport,-lisal -lz -libverbs,300,parallel))
 $(eval $(call suite,long/sim/goodput,1800,$(BUILD)/selftests/sim/goodput -n 120,$(BUILD)/selftests/sim/goodput,parallel long))
 
 # Direct verbs: draining and RW contexts, the provider's code on a simulated engine in virtual time
 direct_SRCS := $(addprefix selftests/sim/,direct.c direct_drain.c direct_host.c direct_rw.c) provider/base/debug.c \
 	$(addprefix provider/verbs/,ah.c cq.c cq_arm.c cq_members.c cq_poll.c direct.c drain.c fast_mr.c nap.c pd.c post.c qp.c \
 	rw.c srq.c)
-$(eval $(call test_program,sim/direct,$(direct_SRCS),transport,-lisal -libverbs -lpthread \
+$(eval $(call test_program,sim/direct,$(direct_SRCS),transport,-lisal -lz -libverbs -lpthread \
 	-Wl$(comma)--wrap=nanosleep$(comma)--wrap=clock_gettime,300,parallel))

@@ -9,7 +9,7 @@ fast_test_SRCS := selftests/unit/binding.c
 integrity_test_SRCS := selftests/unit/binding.c
 usage_test_SRCS := selftests/unit/binding.c
 
-unit_LIBS := -lisal -libverbs -lpthread
+unit_LIBS := -lisal -lz -libverbs -lpthread
 
 $(foreach t,$(UNIT_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c $($(t)_test_SRCS),transport,$(unit_LIBS),,parallel)))
@@ -24,7 +24,7 @@ $(eval $(call program,selftests/unit/cm_pcap,selftests/unit/cm_pcap.c,cm,))
 $(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftests/unit/cm_pcap,\
 	$(BUILD)/selftests/unit/cm_pcap,parallel))
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,$(fault_SRCS) \
-	frame.c),transport,-lisal -lpthread,,parallel))
+	frame.c),transport,-lisal -lz -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
 	$(addprefix daemon/datapath/,capture.c capture_options.c) \
 	$(addprefix daemon/cli/,capture_filter.c capture_rings.c names.c options.c pcapng.c),,-ljansson,,parallel))
