@@ -203,9 +203,9 @@ damage() {
 	echo 'drop tx opcode WRITE_FIRST every 5' >"$FILE"
 	before=$(ctl b status -j xrb | jq '[.workers[].faults] | add')
 	faults_of() { echo $(($(ctl b status -j xrb | jq '[.workers[].faults] | add') - before)); }
-	expand_gids a ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT"
+	expand_args a ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT"
 	local server=("${ARGS[@]}")
-	expand_gids b env XROCE_FAULT="$FILE" "${user[@]}" ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT" "$A4"
+	expand_args b env XROCE_FAULT="$FILE" "${user[@]}" ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT" "$A4"
 	pair -t 60 "${server[@]}" -- "${ARGS[@]}"
 	(($(faults_of) >= 10))
 	before=$(ctl b status -j xrb | jq '[.workers[].faults] | add')

@@ -289,9 +289,9 @@ pair() {
 	return "$status"
 }
 
-# expand_gids HOST ARG...: copies the arguments to ARGS, with @4 and @6 replaced by the index of the host's
-# IPv4 or IPv6 GID
-expand_gids() {
+# expand_args HOST ARG...: copies the arguments to ARGS, with @4 and @6 replaced by the index of the host's
+# IPv4 or IPv6 GID, and @dev by the name of its device
+expand_args() {
 	local h=${1^} arg a4 a6
 
 	a4=${h}4 a6=${h}6
@@ -300,6 +300,7 @@ expand_gids() {
 		case $arg in
 		@4) arg=$(gid_index "$1" "${!a4}") || return ;;
 		@6) arg=$(gid_index "$1" "${!a6}") || return ;;
+		@dev) arg=xr$1 ;;
 		esac
 		ARGS+=("$arg")
 	done
@@ -313,9 +314,9 @@ run_both() {
 	[[ $1 == -t ]] && limit=(-t "$2") && shift 2
 	# perftest's default local ACK timeout is 67 ms; an emulated process may wait longer for a processor
 	[[ $SLOW != 1 && $1 == ib_* ]] && set -- "$@" -u 18
-	expand_gids a "$@" || return
+	expand_args a "$@" || return
 	server=("${ARGS[@]}")
-	expand_gids "$client_host" "$@" || return
+	expand_args "$client_host" "$@" || return
 	pair "${limit[@]}" -c "$client_host" "${server[@]}" -p "$PORT" -- "${ARGS[@]}" -p "$PORT" "$A4"
 }
 

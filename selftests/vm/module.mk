@@ -47,5 +47,5 @@ $(BUILD)/vm-root: all
 
 .PHONY: bench-vm
 bench-vm: deps ## measure xroce and rdma_rxe in the same guest, as ratios
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory all $(BUILD)/bench/floor
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/vm/bench
