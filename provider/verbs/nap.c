@@ -25,13 +25,13 @@ bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
 }
 
 /* Returns a sleep that Linux prolongs to a part of a time. */
-static uint32_t part_of(uint64_t ns)
+static uint32_t part_of(uint64_t ns, uint32_t longest)
 {
 	uint64_t part = ns / XP_NAP_PARTS;
 
 	if (part < XP_NAP_NS + XP_NAP_SLACK_NS)
 		return XP_NAP_NS;
-	return part < XP_NAP_MAX_NS + XP_NAP_SLACK_NS ? part - XP_NAP_SLACK_NS : XP_NAP_MAX_NS;
+	return part < longest + XP_NAP_SLACK_NS ? part - XP_NAP_SLACK_NS : longest;
 }
 
 uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *wrs)
@@ -48,7 +48,9 @@ uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *w
 		next_ns = nap->wr_ns * (nap->batch - wrs->executed);
 	if (next_ns >= XP_NAP_NEXT_NS)
 		least = XP_NAP_SHORT_DRAIN_NS;
-	return wrs->left >= XP_NAP_MIN_WRS && drain_ns >= least ? part_of(drain_ns) : 0;
+	if (wrs->left < XP_NAP_MIN_WRS || drain_ns < least)
+		return 0;
+	return part_of(drain_ns, XP_NAP_MAX_NS);
 }
 
 /* ---- receives ------------------------------------------------------------------ */
@@ -153,7 +155,7 @@ uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t found,
 	if (!w->from || found != w->found)
 		begin_wait(w, now, found);
 	if (now < w->naps_until)
-		return part_of(now - w->from);
+		return part_of(now - w->from, XP_WAIT_NAP_MAX_NS);
 	if (phase >= XP_WAIT_SLEEP_NS) {
 		if (!w->measure_from && now - w->from >= XP_WAIT_NS / 8) {
 			w->measure_from = now;

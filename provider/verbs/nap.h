@@ -23,9 +23,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Shortest and longest sleep */
+/* Shortest and longest sleep while send WRs are not executed; longest of a program that waits */
 #define XP_NAP_NS 100000u
-#define XP_NAP_MAX_NS 500000u
+#define XP_NAP_MAX_NS 4000000u
+#define XP_WAIT_NAP_MAX_NS 500000u
 /* Linux prolongs a sleep by up to this time (timer slack). */
 #define XP_NAP_SLACK_NS 50000u
 /*
@@ -74,8 +75,8 @@ uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *w
 
 /* ---- receives ------------------------------------------------------------------ */
 
-/* A stream has a byte in this time or more: 1 Gbit/s. */
-#define XP_RECV_NAP_BYTE_NS 8u
+/* A stream has a byte in this time or more: 0.1 Gbit/s, less than a slow virtual machine has. */
+#define XP_RECV_NAP_BYTE_NS 80u
 /* Receives of a stream for each send WR that the program posts, or more */
 #define XP_RECV_NAP_PER_SEND 16u
 /*
