@@ -4,6 +4,7 @@
 
 #include <isa-l/crc.h>
 
+#include "crc.h"
 #include "signature.h"
 #include "simd.h"
 
@@ -41,7 +42,7 @@ static uint32_t crc_add(const struct xr_signature *s, uint32_t crc, const void *
 	if (is_dif(s))
 		crc = crc16_t10dif((uint16_t)crc, data, len);
 	else if (s->type == XR_SIG_CRC32)
-		crc = crc32_gzip_refl(crc, data, len);
+		crc = xt_crc32(crc, data, len);
 	else if (s->type == XR_SIG_CRC32C)
 		crc = crc32_iscsi((unsigned char *)data, (int)len, crc);
 	xt_simd_end();
