@@ -124,6 +124,9 @@ teardown() {
 	client=$!
 	has_handle() { ctl a ah -dj xra peer "$B4" | jq -e '.[0] | has("last_error") | not' >/dev/null; }
 	wait_for 10 has_handle
+	# The server sends only after it has received.
+	sends() { (($(counter a tx_packets) > 10)); }
+	wait_for 10 sends
 	on a ip link set va down
 	failed() { ctl a ah -dj xra | jq -e '.[0].last_error.age_ns > 0' >/dev/null; }
 	wait_for 30 failed
