@@ -105,9 +105,19 @@ static void measure_receives(struct xp_recv_nap *nap, uint64_t now)
 	}
 }
 
+/* Returns the longest sleep of a stream: a quarter of the time for a message, within limits. */
+static uint64_t longest_of(uint64_t recv_ns)
+{
+	uint64_t ns = recv_ns / 4;
+
+	if (ns < XP_NAP_NS)
+		return XP_NAP_NS;
+	return ns < XP_RECV_NAP_MAX_NS ? ns : XP_RECV_NAP_MAX_NS;
+}
+
 uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last)
 {
-	uint64_t ns;
+	uint64_t ns, longest;
 
 	/* the time in which the program did something else is not that of receives */
 	if (!nap->from || (now > last && now - last > XP_NAP_MEASURE_NS)) {
@@ -125,7 +135,8 @@ uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last)
 		return 0;
 	nap->slept = nap->dry = true;
 	ns -= XP_NAP_SLACK_NS;
-	return ns < XP_NAP_NS ? ns : XP_NAP_NS;
+	longest = longest_of(nap->recv_ns);
+	return ns < longest ? ns : longest;
 }
 
 /* ---- waits --------------------------------------------------------------------- */

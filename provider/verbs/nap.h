@@ -85,6 +85,8 @@ uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *w
  */
 #define XP_RECV_NAP_MEASURE_NS 4000000u
 #define XP_RECV_NAP_MIN_NS 20000u
+/* A sleep may last longer than XP_NAP_NS if messages are rare, up to this time. */
+#define XP_RECV_NAP_MAX_NS 1000000u
 /*
  * The posted receives suffice for this number of prolonged sleeps, so that the sender gets no RNR
  * NAK.
