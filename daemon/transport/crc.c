@@ -111,7 +111,7 @@ uint32_t xt_crc32_by_tables(uint32_t crc, const uint8_t *data, size_t len)
 
 /* ---- the quicker one ----------------------------------------------------------------------- */
 
-/* Bytes of a measurement, as many as a packet may have, and number of measurements */
+/* Bytes of a call, the payload of a packet with path MTU 2048, and number of calls */
 #define SAMPLE 2048
 #define SAMPLES 5
 
