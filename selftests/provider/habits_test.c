@@ -120,6 +120,12 @@ static void cancelled(struct fixture *f)
 	ibv_destroy_cq(j.cq);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#define ADDRESS_SANITIZER true
+#else
+#define ADDRESS_SANITIZER false
+#endif
+
 /* A thread cancelled in ibv_get_cq_event() leaves no lock: stale events are still dropped. */
 static void cancelled_waiting(struct fixture *f)
 {
@@ -350,7 +356,11 @@ int main(void)
 	alarm(100);
 	messages(&f);
 	cancelled(&f);
-	cancelled_waiting(&f);
+	if (ADDRESS_SANITIZER)
+		tap_skip("cancellation of a thread that waits for an event",
+			 "AddressSanitizer misreads the stack of the thread");
+	else
+		cancelled_waiting(&f);
 	closed_descriptor(&f);
 	device_of_a_freed_list(&f);
 	privileges();

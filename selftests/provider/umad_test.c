@@ -222,5 +222,6 @@ int main(void)
 	test_formats();
 	test_copies();
 	test_daemon_ends(&f);
+	teardown(&f);
 	return tap_end();
 }

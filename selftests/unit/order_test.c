@@ -5,6 +5,7 @@
  *
  *     order [WRITES]    number of writes beside a thread that polls, for each length (300000)
  */
+#include <endian.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -271,7 +272,10 @@ static void test_all_absent(void)
 
 /* ---- a thread polls the last word ------------------------------------------------------------ */
 
-/* Message number n consists of words with the value n. */
+/*
+ * Message number n consists of words with the value n, the most significant byte first: a word of
+ * which some bytes are stored is then newer. memmove() of AddressSanitizer stores single bytes.
+ */
 static struct {
 	uint64_t *words;
 	uint32_t count; /* words in a message */
@@ -283,11 +287,13 @@ static struct {
 static void *poll_last_word(void *arg)
 {
 	while (!__atomic_load_n(&poll.stop, __ATOMIC_RELAXED)) {
-		uint64_t n = __atomic_load_n(&poll.words[poll.count - 1], __ATOMIC_ACQUIRE);
+		uint64_t n =
+			be64toh(__atomic_load_n(&poll.words[poll.count - 1], __ATOMIC_ACQUIRE));
 
 		poll.polled++;
 		for (uint32_t i = 0; i < poll.count; i++)
-			poll.wrong += __atomic_load_n(&poll.words[i], __ATOMIC_RELAXED) < n;
+			poll.wrong += be64toh(__atomic_load_n(&poll.words[i], __ATOMIC_RELAXED)) <
+				      n;
 	}
 	return NULL;
 }
@@ -307,7 +313,7 @@ static void test_poller(uint32_t len, unsigned writes)
 	pthread_create(&thread, NULL, poll_last_word, NULL);
 	for (uint64_t n = 1; n <= writes; n++) {
 		for (uint32_t i = 0; i < poll.count; i++)
-			src[i] = n;
+			src[i] = htobe64(n);
 		xt_mem_write(NULL, &mem, 0, src, len);
 	}
 	__atomic_store_n(&poll.stop, true, __ATOMIC_RELAXED);
