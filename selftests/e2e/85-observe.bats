@@ -54,8 +54,11 @@ teardown_file() {
 
 # bats test_tags=stock
 @test "cat shows QPs and keys as text" {
-	bpftool feature probe kernel | grep -q "program_type tracing is available" ||
+	# the probe takes seconds, and much longer in a guest
+	if [[ ! -e $RUN/bpf/xroce/xra/qps_text ]] &&
+		! bpftool feature probe kernel | grep "program_type tracing is available"; then
 		skip "this kernel refuses programs of type BPF_PROG_TYPE_TRACING"
+	fi
 	tee /dev/stderr <"$RUN/bpf/xroce/xra/qps_text" | grep -E "RC +RT[RS] .* $A4 $B4"
 	tee /dev/stderr <"$RUN/bpf/xroce/xra/keys_text" | grep -E 'MR +VALID .* 0x[0-9a-f]+ '
 }
