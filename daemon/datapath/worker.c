@@ -273,10 +273,16 @@ static int tune_engine(struct xd_worker *w)
 		t.engine_window = room;
 	if (t.window > room)
 		t.window = room;
+	/* alone, a short packet fills a whole receive buffer */
+	if (!c->gso->send)
+		t.short_window = t.window;
+	else if (t.short_window > t.engine_window)
+		t.short_window = t.engine_window;
 	if (t.read_packets > t.window)
 		t.read_packets = t.window;
 	t.uc_rate = c->opt->uc_rate * 1000;
-	xd_rx_depth_init(&w->rx_depth, c->opt->ring_size, t.window * frames);
+	/* of short packets, up to twice as many are in flight */
+	xd_rx_depth_init(&w->rx_depth, c->opt->ring_size, t.window * 2);
 	return xt_engine_tune(w->engine, &t);
 }
 

@@ -64,7 +64,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	r->retry_left = qp->attr.retry_cnt;
 	r->rnr_left = qp->attr.rnr_retry;
 	r->probes = r->looks = 0;
-	r->window = window < qp->engine->tuning.window ? window : qp->engine->tuning.window;
+	r->window = window < r->most ? window : r->most;
 	qp->stalled = false;
 	if (r->wait == XT_WAIT_RNR)
 		r->wait = XT_WAIT_NONE;

@@ -87,10 +87,14 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 		return -EINVAL;
 	if (t->first_window > t->window || t->uc_rate > XT_MAX_RATE)
 		return -EINVAL;
+	if (t->short_window && (t->short_window < t->window || t->short_window > 8192))
+		return -EINVAL;
 	e->tuning = *t;
 	xt_pace_set_uc(e, t->uc_rate);
 	if (!t->first_window)
 		e->tuning.first_window = t->window;
+	if (!t->short_window)
+		e->tuning.short_window = t->window;
 	return 0;
 }
 

@@ -69,6 +69,7 @@ struct xt_requester {
 	uint32_t rd_inflight;  /* requests in [unacked, next) that count against max_rd_atomic */
 	uint32_t rd_last;      /* SQ index behind the latest of these that was loaded */
 	uint32_t window;       /* packets that may be in flight now */
+	uint32_t most;	       /* largest window */
 	uint32_t since_ackreq; /* packets sent since the last one that requests a response */
 	uint32_t ackreq_psn;   /* PSN of that packet */
 	bool credits;	       /* lsn is valid */

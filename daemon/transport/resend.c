@@ -222,7 +222,7 @@ static void lost(struct xt_qp *qp, bool known)
 
 	if (!may_send_again(qp))
 		return;
-	if (more && !r->kept && r->lost < qp->engine->tuning.window)
+	if (more && !r->kept && r->lost < r->most)
 		r->lost *= 2;
 	begin_again(qp,
 		    r->unacked + (r->next - r->unacked < r->lost ? r->next - r->unacked : r->lost),

@@ -286,6 +286,7 @@ static inline uint64_t xt_counters_naks(const struct xt_counters *c)
 /* Limits on packets in flight. Requested READ responses count as well. */
 struct xt_tuning {
 	uint32_t window;	/* of a QP: 32..8192 */
+	uint32_t short_window;	/* of a QP with a path MTU up to 1024: window..8192; 0: window */
 	uint32_t first_window;	/* of a new QP, it doubles with each round trip; 0: window */
 	uint32_t engine_window; /* divided among the flows that have packets in flight */
 	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
@@ -293,8 +294,8 @@ struct xt_tuning {
 };
 #define XT_TUNING_DEFAULT                                                                          \
 	{                                                                                          \
-		.window = 256, .first_window = 32, .engine_window = 2048, .read_packets = 64,      \
-		.uc_rate = 10000000                                                                \
+		.window = 256, .short_window = 512, .first_window = 32, .engine_window = 2048,     \
+		.read_packets = 64, .uc_rate = 10000000                                            \
 	}
 /* Returns -EINVAL for values out of range. Connected QPs keep their limits. */
 int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);

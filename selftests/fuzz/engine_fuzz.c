@@ -407,8 +407,10 @@ static void poll_or_arm(struct world *w, uint8_t how)
 
 static void tune(struct world *w, struct stream *in)
 {
+	uint32_t window = input_u8(in);
 	struct xt_tuning tuning = {
-		.window = input_u8(in),
+		.window = window,
+		.short_window = window * 2,
 		.engine_window = input_u8(in) * 4u,
 		.read_packets = input_u8(in),
 	};

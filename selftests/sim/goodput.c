@@ -411,6 +411,8 @@ static void tune(struct harness *h, uint32_t queue)
 		t.engine_window = queue;
 	if (t.window > queue)
 		t.window = queue;
+	if (t.short_window > queue)
+		t.short_window = queue;
 	xt_engine_tune(h->engine, &t);
 }
 

@@ -20,6 +20,7 @@ static void tune(struct world *w, struct xt_engine *e)
 	if (rng_chance(r, 60))
 		return;
 	t.window = 32 << rng_below(r, 5);
+	t.short_window = t.window << rng_below(r, 2);
 	t.engine_window = t.window * rng_between(r, 1, 3);
 	t.read_packets = 1 << rng_below(r, 6);
 	CHECK(w, !xt_engine_tune(e, &t), "tuning refused");

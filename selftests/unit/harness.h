@@ -156,7 +156,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 	struct xt_tuning tuning = XT_TUNING_DEFAULT;
 	struct harness *h = calloc(1, sizeof(*h));
 
-	tuning.first_window = tuning.window;
+	tuning.first_window = tuning.short_window = tuning.window;
 	h->shared.keys = xt_keys_new(1024, 7);
 	h->shared.qps = xt_numbers_new(32, 7);
 	h->engine = xt_engine_new(&ops, h, &h->shared);

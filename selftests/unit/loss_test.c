@@ -428,7 +428,7 @@ static unsigned pushed(unsigned in_flight, unsigned window, unsigned largest)
 	struct harness *h = start(&q);
 	unsigned n;
 
-	h->engine->tuning.window = largest;
+	q.qp->req.most = largest;
 	q.qp->req.window = window;
 	post_writes(&q, in_flight);
 	receive_only(&q, &nak);

@@ -658,6 +658,58 @@ static void test_ackreq(void)
 	end(&q);
 }
 
+static void reconnect(struct h_qp *q, uint32_t path_mtu)
+{
+	struct xt_path path = h_path(0, 0);
+	struct xr_qp_attr attr;
+	int err = h_modify(q, XR_QPS_RESET);
+	uint32_t mask;
+
+	for (uint32_t state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		mask = h_attr(state, &attr);
+		attr.dest_qp_num = 0x123456;
+		attr.rq_psn = attr.sq_psn = PSN;
+		attr.path_mtu = path_mtu;
+		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, q->h->now);
+	}
+	if (err)
+		TAP_OK(false, "connect again: %d", err);
+}
+
+static void test_window(uint32_t path_mtu, unsigned most)
+{
+	static const struct xt_tuning t = {
+		.window = 64, .short_window = 128, .engine_window = 1024, .read_packets = 64
+	};
+	const struct made ack = { .opcode = XR_OP_ACK, .psn = 63 };
+	struct h_qp q;
+	struct harness *h = begin(&q);
+
+	xt_engine_tune(h->engine, &t);
+	reconnect(&q, path_mtu);
+	for (unsigned i = 0; i < 20; i++)
+		h_post_send(&q, i, XR_WR_RDMA_WRITE, BASE, SIZE, key)->remote_addr = BASE;
+	xt_qp_doorbell(q.qp, h->now);
+	while (xt_engine_run(h->engine, h->now) <= h->now)
+		;
+	TAP_OK(h->sent_count == 64, "path MTU %u: the first window has 64 packets",
+	       128 << path_mtu);
+	h->sent_count = 0;
+	receive(&q, &ack);
+	while (xt_engine_run(h->engine, h->now) <= h->now)
+		;
+	TAP_OK(h->sent_count == most, "... and the next one %u: %u", most, h->sent_count);
+	end(&q);
+}
+
+static void test_windows(void)
+{
+	test_window(IBV_MTU_256, 128);
+	test_window(IBV_MTU_1024, 128);
+	test_window(IBV_MTU_2048, 64);
+	test_window(IBV_MTU_4096, 64);
+}
+
 /* SE is set only in the last packet of a message that completes a receive (IBTA 9.2.3). */
 static void test_solicited(void)
 {
@@ -860,6 +912,7 @@ int main(void)
 	test_ack_timeout();
 	test_rnr_retries();
 	test_ackreq();
+	test_windows();
 	test_solicited();
 	test_failure_waits();
 	test_no_more_reads();
