@@ -107,6 +107,11 @@ bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *f)
 	return true;
 }
 
+bool xd_gso_run_is_long(const struct xd_gso_run *run)
+{
+	return run->count >= XD_GSO_RUN / 2 || run->total >= MAX_DATAGRAM / 2;
+}
+
 /* ---- messages ----------------------------------------------------------------------------- */
 
 static void patch_ipv4(struct xr_ipv4 *ip, uint32_t udp_len)
@@ -205,9 +210,14 @@ int xd_gso_open(const char *ifname)
 	return err;
 }
 
-int xd_gso_send(int fd, struct xd_gso_message *m)
+int xd_gso_send(int fd, struct xd_gso_message *messages, uint32_t n)
 {
-	struct msghdr msg = { .msg_iov = m->iov, .msg_iovlen = m->iovs };
+	struct mmsghdr msg[XD_GSO_MESSAGES];
+	int sent;
 
-	return sendmsg(fd, &msg, MSG_DONTWAIT) < 0 ? -errno : 0;
+	for (uint32_t i = 0; i < n; i++)
+		msg[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = messages[i].iov,
+							.msg_iovlen = messages[i].iovs } };
+	sent = sendmmsg(fd, msg, n, MSG_DONTWAIT);
+	return sent < 0 ? -errno : sent;
 }

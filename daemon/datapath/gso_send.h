@@ -29,6 +29,11 @@ struct xd_gso_run {
 
 /* Adds a frame, whose buffers stay as they are. Returns false if it does not continue the run. */
 bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *frame);
+/* Returns true if the run is worth a system call of its own. */
+bool xd_gso_run_is_long(const struct xd_gso_run *run);
+
+/* Messages that are sent at once, at most */
+#define XD_GSO_MESSAGES 4
 
 /* A run as one message of a packet socket */
 struct xd_gso_message {
@@ -43,7 +48,10 @@ void xd_gso_run_message(const struct xd_gso_run *run, struct xd_gso_message *mes
 
 /* Opens a packet socket that receives nothing. Returns a descriptor or a negative error. */
 int xd_gso_open(const char *ifname);
-/* Sends a message without waiting. Returns 0 or a negative error. */
-int xd_gso_send(int fd, struct xd_gso_message *message);
+/*
+ * Sends up to XD_GSO_MESSAGES messages without waiting. Returns the number of those that were sent,
+ * or a negative error if none was.
+ */
+int xd_gso_send(int fd, struct xd_gso_message *messages, uint32_t n);
 
 #endif /* XD_GSO_SEND_H */

@@ -14,6 +14,7 @@
 
 #include "count.h"
 #include "daemon/base/log.h"
+#include "gso_queue.h"
 #include "gso_send.h"
 #include "gso_split.h"
 
@@ -46,13 +47,10 @@ struct xd_xsk {
 
 	uint64_t *tx_free; /* stack of free frames to send from */
 	uint32_t tx_free_count;
-	uint32_t tx_queued;	  /* descriptors not submitted yet */
-	bool tx_stalled;	  /* the kernel took none of the last descriptors */
-	uint32_t tx_held;	  /* descriptors of the frames in the run, if they go to the ring */
-	uint32_t tx_waiting;	  /* frames of the run that the last flush left in it */
-	struct xd_gso_run tx_run; /* frames that may be sent as one, after those in the ring */
-	struct xd_gso_message tx_message;
-	int tx_gso; /* packet socket, -1: GSO frames are not sent; atomic */
+	uint32_t tx_queued;		  /* descriptors not submitted yet */
+	bool tx_stalled;		  /* the kernel took none of the last descriptors */
+	struct xd_gso_queue tx_gso_queue; /* frames behind those in the ring */
+	int tx_gso;			  /* packet socket, -1: GSO frames are not sent; atomic */
 
 	uint32_t rx_frames; /* buffers to receive into */
 	uint32_t rx_depth;  /* of them, those that the kernel should have; atomic */
@@ -428,11 +426,12 @@ static void reap(struct xd_xsk *x)
 		xsk_ring_cons__release(&x->comp, n);
 }
 
-/* Returns true if there are free frames, and room in the ring, which the run may need too. */
+/* Returns true if there are free frames, and room in the ring, also for the queue's frames. */
 static bool tx_room(struct xd_xsk *x, uint32_t need)
 {
-	return x->tx_free_count >= need &&
-	       xsk_prod_nb_free(&x->tx, need + x->tx_held) >= need + x->tx_held;
+	uint32_t all = need + x->tx_gso_queue.buffers;
+
+	return x->tx_free_count >= need && xsk_prod_nb_free(&x->tx, all) >= all;
 }
 
 static uint32_t buffers_for(uint32_t len)
@@ -553,70 +552,51 @@ static void gso_failed(struct xd_xsk *x, int err)
 	__atomic_store_n(&x->tx_gso, -1, __ATOMIC_RELAXED);
 }
 
-/* Returns false if the frames of the run have to go to the ring. */
-static bool send_run(struct xd_xsk *x)
+static uint32_t send_runs(void *ctx, struct xd_gso_message *messages, uint32_t n)
 {
-	const struct xd_gso_run *run = &x->tx_run;
-	int err;
+	struct xd_xsk *x = ctx;
+	int sent;
 
-	if (run->count < 2)
-		return false;
 	flush_ring(x);
-	if (xd_xsk_tx_pending(x)) /* the run would overtake */
-		return false;
-	xd_gso_run_message(run, &x->tx_message);
+	if (x->tx_gso < 0 || xd_xsk_tx_pending(x)) /* the runs would overtake */
+		return 0;
 	xd_count(&x->stats.tx_kicks, 1);
-	err = xd_gso_send(x->tx_gso, &x->tx_message);
-	if (err) {
-		gso_failed(x, err);
-		return false;
+	sent = xd_gso_send(x->tx_gso, messages, n);
+	if (sent < 0) {
+		gso_failed(x, sent);
+		return 0;
 	}
-	xd_count(&x->stats.tx_gso_frames, 1);
-	xd_count(&x->stats.tx_gso_packets, run->count);
-	return true;
+	xd_count(&x->stats.tx_gso_frames, (uint64_t)sent);
+	return (uint32_t)sent;
 }
 
-static void end_run(struct xd_xsk *x)
+static void run_sent(void *ctx, const struct xt_frame *f)
 {
-	struct xd_gso_run *run = &x->tx_run;
-	bool sent = send_run(x);
+	struct xd_xsk *x = ctx;
 
-	x->tx_held = x->tx_waiting = 0;
-	for (uint32_t i = run->count; i-- > 0 && sent;)
-		xd_xsk_tx_cancel(x, &run->frame[i]);
-	for (uint32_t i = 0; i < run->count && !sent; i++)
-		put_ring(x, &run->frame[i]);
-	run->count = 0;
+	xd_count(&x->stats.tx_gso_packets, 1);
+	xd_xsk_tx_cancel(x, f);
 }
+
+static void send_alone(void *ctx, const struct xt_frame *f)
+{
+	put_ring(ctx, f);
+}
+
+static const struct xd_gso_ways gso_ways = { send_runs, run_sent, send_alone };
 
 void xd_xsk_tx_put(struct xd_xsk *x, const struct xt_frame *f)
 {
-	if (x->tx_gso < 0) {
+	if (x->tx_gso < 0 && !x->tx_gso_queue.buffers)
 		put_ring(x, f);
-		return;
-	}
-	if (!xd_gso_run_add(&x->tx_run, f)) {
-		end_run(x);
-		xd_gso_run_add(&x->tx_run, f);
-	}
-	x->tx_held += f->nseg;
-}
-
-/*
- * Returns true if the run may wait for more packets: it has grown since the last flush. A single
- * packet does not wait, as it is an ACK or a short message.
- */
-static bool may_grow(const struct xd_xsk *x)
-{
-	return x->tx_run.count > 1 && !x->tx_run.ended && x->tx_run.count != x->tx_waiting;
+	else
+		xd_gso_queue_put(&x->tx_gso_queue, f, &gso_ways, x);
 }
 
 void xd_xsk_tx_flush(struct xd_xsk *x, bool more)
 {
-	if (more && may_grow(x))
-		x->tx_waiting = x->tx_run.count;
-	else if (x->tx_run.count)
-		end_run(x);
+	if (x->tx_gso_queue.buffers)
+		xd_gso_queue_flush(&x->tx_gso_queue, more, &gso_ways, x);
 	flush_ring(x);
 	reap(x);
 }

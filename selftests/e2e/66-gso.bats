@@ -55,6 +55,21 @@ requires_whole_frames() {
 	ctl b counters -j xrb | jq -e '[.xdp[] | select(.name == "GSO_PACKET" or .name == "ICRC") | .packets] | add == 0'
 }
 
+# The first packet of a WRITE is longer, so a frame of two packets precedes one with the others.
+@test "a short GSO frame and the next one share a system call" {
+	local frames kicks
+
+	requires_whole_frames
+	hosts_up
+	daemons_up
+	both ib_write_bw -x @4 -F -s 65536 -m "$PMTU" -n $((1000 / SLOW))
+	frames=$(status_of b "[.workers[].tx_gso_frames] | add")
+	kicks=$(status_of b "[.workers[].tx_kicks] | add")
+	echo "$frames frames, $kicks system calls"
+	[ "$frames" -ge $((1500 / SLOW)) ]
+	[ "$kicks" -le $((frames * 3 / 4)) ]
+}
+
 @test "GSO frames at MTU 1500 and over IPv6" {
 	requires_whole_frames
 	hosts_up 1500

@@ -15,6 +15,7 @@
 
 #include "daemon/base/options.h"
 #include "daemon/datapath/gso.h"
+#include "daemon/datapath/gso_queue.h"
 #include "daemon/datapath/gso_send.h"
 #include "daemon/datapath/gso_split.h"
 #include "daemon/datapath/xsk.h"
@@ -25,6 +26,7 @@
 #define PORT 50000
 #define FIRST_ID 0xfffe /* wraps soon */
 #define ROOM 4400
+#define FRAMES 256
 #define VNET_LEN sizeof(struct virtio_net_hdr)
 
 static void put16(uint8_t *p, uint32_t value)
@@ -52,8 +54,8 @@ struct spec {
 	uint8_t mac; /* last byte of the destination's */
 };
 
-static uint8_t bytes[XD_GSO_RUN + 1][ROOM];
-static struct xt_frame frame[XD_GSO_RUN + 1];
+static uint8_t bytes[FRAMES][ROOM];
+static struct xt_frame frame[FRAMES];
 
 static uint32_t put_ip(uint8_t *p, const struct spec *s, uint32_t len)
 {
@@ -212,6 +214,175 @@ static void test_limits(void)
 	TAP_OK(xd_gso_run_add(&run, &frame[0]) && xd_gso_run_add(&run, &frame[1]) &&
 		       !xd_gso_run_add(&run, &frame[2]),
 	       "nothing follows a shorter frame");
+}
+
+/* ---- the queue ---------------------------------------------------------------------------- */
+
+/* What has left the queue */
+static struct {
+	uint32_t accepts; /* messages that the next calls accept together */
+	uint32_t calls, messages, alone, freed;
+	uint32_t next; /* index of the frame that must leave next */
+	bool in_order;
+} out;
+static struct xd_gso_queue queue;
+
+static void leaves(const uint8_t *data)
+{
+	out.in_order &= (size_t)(data - bytes[0]) / ROOM == out.next++;
+}
+
+static uint32_t fake_send(void *ctx, struct xd_gso_message *messages, uint32_t n)
+{
+	uint32_t sent = n < out.accepts ? n : out.accepts;
+
+	(void)ctx;
+	for (uint32_t i = 0; i < sent; i++)
+		for (uint32_t j = 1; j < messages[i].iovs; j++)
+			leaves(messages[i].iov[j].iov_base);
+	out.calls++;
+	out.messages += sent;
+	out.accepts -= sent;
+	return sent;
+}
+
+static void fake_sent(void *ctx, const struct xt_frame *f)
+{
+	(void)ctx;
+	(void)f;
+	out.freed++;
+}
+
+static void fake_send_alone(void *ctx, const struct xt_frame *f)
+{
+	(void)ctx;
+	leaves(f->seg[0].data);
+	out.alone++;
+}
+
+static const struct xd_gso_ways ways = { fake_send, fake_sent, fake_send_alone };
+
+static void begin_queue(uint32_t accepts)
+{
+	memset(&queue, 0, sizeof(queue));
+	memset(&out, 0, sizeof(out));
+	out.accepts = accepts;
+	out.in_order = true;
+}
+
+/* Puts frames with `payload` bytes each, from the one with index `from` on. */
+static void put(uint32_t from, uint32_t count, uint32_t payload)
+{
+	struct spec s = usual;
+
+	s.payload = payload;
+	for (uint32_t i = from; i < from + count; i++) {
+		s.id = (FIRST_ID + i) & 0xffff;
+		build(i, &s);
+		xd_gso_queue_put(&queue, &frame[i], &ways, NULL);
+	}
+}
+
+static bool has_left(uint32_t calls, uint32_t messages, uint32_t alone, uint32_t frames)
+{
+	return out.in_order && out.calls == calls && out.messages == messages &&
+	       out.alone == alone && out.next == frames && out.freed == frames - alone;
+}
+
+static void flush(bool more)
+{
+	xd_gso_queue_flush(&queue, more, &ways, NULL);
+}
+
+static void test_queue(void)
+{
+	begin_queue(FRAMES);
+	put(0, 1, 1040);
+	put(1, 63, 1024);
+	TAP_OK(has_left(0, 0, 0, 0), "a run of 2 frames waits for those behind it");
+	put(64, 1, 1040);
+	TAP_OK(has_left(1, 2, 0, 64), "... and leaves with the next run, of 62, in one call");
+	put(65, 1, 1024);
+	flush(false);
+	TAP_OK(has_left(2, 3, 0, 66), "a flush sends the last run");
+	put(66, 1, 1024);
+	flush(false);
+	TAP_OK(has_left(2, 3, 1, 67), "a single frame leaves alone");
+	put(67, 64, 8);
+	put(131, 1, 8);
+	TAP_OK(has_left(3, 4, 1, 131), "a long run of short frames does not wait");
+
+	begin_queue(FRAMES);
+	for (uint32_t i = 0; i <= XD_GSO_MESSAGES; i++)
+		put(2 * i, 2, 100 + 100 * i);
+	TAP_OK(has_left(1, XD_GSO_MESSAGES, 0, 2 * XD_GSO_MESSAGES), "at most %d runs wait",
+	       XD_GSO_MESSAGES);
+
+	begin_queue(FRAMES);
+	put(0, 2, 100);
+	put(2, 1, 200);
+	put(3, 2, 300);
+	flush(false);
+	TAP_OK(has_left(2, 2, 1, 5), "a single frame between two runs keeps its place");
+}
+
+/* Runs of 2 frames, of which the socket takes some. */
+static void test_full_socket(void)
+{
+	for (uint32_t accepts = 0; accepts <= XD_GSO_MESSAGES; accepts++) {
+		begin_queue(accepts);
+		for (uint32_t i = 0; i < XD_GSO_MESSAGES; i++)
+			put(2 * i, 2, 100 + 100 * i);
+		flush(false);
+		TAP_OK(out.in_order && out.next == 2 * XD_GSO_MESSAGES && out.messages == accepts &&
+			       out.alone == 2 * (XD_GSO_MESSAGES - accepts) && !queue.buffers,
+		       "the socket takes %u of %d runs: the other frames leave alone", accepts,
+		       XD_GSO_MESSAGES);
+	}
+}
+
+static void test_flush_more(void)
+{
+	begin_queue(FRAMES);
+	put(0, 2, 1024);
+	flush(true);
+	put(2, 1, 1024);
+	flush(true);
+	TAP_OK(has_left(0, 0, 0, 0), "a run that grows waits for the next round");
+	flush(true);
+	TAP_OK(has_left(1, 1, 0, 3), "one that has not grown leaves");
+	put(3, 1, 1024);
+	flush(true);
+	TAP_OK(has_left(1, 1, 1, 4), "a single frame does not wait");
+	put(4, 1, 1024);
+	put(5, 1, 8);
+	flush(true);
+	TAP_OK(has_left(2, 2, 1, 6), "a run that has ended does not wait");
+	put(6, 2, 1024);
+	flush(true);
+	put(8, 2, 1040);
+	flush(true);
+	TAP_OK(has_left(2, 2, 1, 6), "a run that has begun since the last flush waits");
+}
+
+static void test_random_queue(void)
+{
+	uint32_t wrong = 0, n;
+
+	for (int i = 0; i < 2000; i++) {
+		begin_queue((uint32_t)rand() % 8);
+		for (n = 0; n < 200;) {
+			uint32_t count = 1 + (uint32_t)rand() % 40;
+
+			put(n, count, 8 * (1 + (uint32_t)rand() % 3));
+			n += count;
+			if (rand() % 4 == 0)
+				flush(rand() % 2);
+		}
+		flush(false);
+		wrong += !out.in_order || out.next != n || out.freed + out.alone != n;
+	}
+	TAP_OK(!wrong, "2000 random sequences of frames leave in order");
 }
 
 /* ---- the whole way ------------------------------------------------------------------------ */
@@ -508,6 +679,10 @@ int main(void)
 {
 	test_pairs();
 	test_limits();
+	test_queue();
+	test_full_socket();
+	test_flush_more();
+	test_random_queue();
 	test_ways();
 	test_checksum();
 	test_refused_frames();
