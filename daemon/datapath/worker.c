@@ -281,7 +281,7 @@ static int tune_engine(struct xd_worker *w)
 	if (t.read_packets > t.window)
 		t.read_packets = t.window;
 	t.uc_rate = c->opt->uc_rate * 1000;
-	/* of short packets, up to twice as many are in flight */
+	/* a peer may have twice as many short packets in flight, see XT_TUNING_DEFAULT */
 	xd_rx_depth_init(&w->rx_depth, c->opt->ring_size, t.window * 2);
 	return xt_engine_tune(w->engine, &t);
 }

@@ -38,8 +38,8 @@
 #define SHORT_MTU 1024 /* up to which more packets are in flight, and READ requests have more */
 
 /*
- * Returns the largest window of a QP. Short packets take both hosts less time and fewer bytes of
- * their caches.
+ * Returns the largest window of a QP. It has more short packets, as each takes both hosts less time
+ * and less of their caches.
  */
 static uint32_t most_in_flight(const struct xt_qp *qp)
 {

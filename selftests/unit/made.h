@@ -18,15 +18,14 @@ static uint8_t memory[SIZE];
 static struct h_mr mr;
 static uint32_t key;
 
-__attribute__((unused)) static struct harness *begin(struct h_qp *q)
+/* Moves a QP from RESET to RTS. */
+static void connect_qp(struct h_qp *q, uint32_t path_mtu)
 {
-	struct harness *h = h_new(H_CQE);
 	struct xt_path path = h_path(0, 0);
 	struct xr_qp_attr attr;
 	uint32_t state, mask;
-	int err = h_create(h, q);
+	int err = 0;
 
-	key = h_reg(h, &mr, memory, SIZE, BASE);
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = 0x123456;
@@ -35,10 +34,23 @@ __attribute__((unused)) static struct harness *begin(struct h_qp *q)
 		attr.timeout = 10;
 		attr.retry_cnt = 3;
 		attr.rnr_retry = 2;
-		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, h->now);
+		attr.path_mtu = path_mtu;
+		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, q->h->now);
 	}
 	if (err)
 		TAP_OK(false, "connect: %d", err);
+}
+
+__attribute__((unused)) static struct harness *begin(struct h_qp *q)
+{
+	struct harness *h = h_new(H_CQE);
+	int err = h_create(h, q);
+
+	key = h_reg(h, &mr, memory, SIZE, BASE);
+	if (err)
+		TAP_OK(false, "create: %d", err);
+	else
+		connect_qp(q, IBV_MTU_1024);
 	return h;
 }
 

@@ -658,24 +658,6 @@ static void test_ackreq(void)
 	end(&q);
 }
 
-static void reconnect(struct h_qp *q, uint32_t path_mtu)
-{
-	struct xt_path path = h_path(0, 0);
-	struct xr_qp_attr attr;
-	int err = h_modify(q, XR_QPS_RESET);
-	uint32_t mask;
-
-	for (uint32_t state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
-		mask = h_attr(state, &attr);
-		attr.dest_qp_num = 0x123456;
-		attr.rq_psn = attr.sq_psn = PSN;
-		attr.path_mtu = path_mtu;
-		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, q->h->now);
-	}
-	if (err)
-		TAP_OK(false, "connect again: %d", err);
-}
-
 static void test_window(uint32_t path_mtu, unsigned most)
 {
 	static const struct xt_tuning t = {
@@ -686,7 +668,8 @@ static void test_window(uint32_t path_mtu, unsigned most)
 	struct harness *h = begin(&q);
 
 	xt_engine_tune(h->engine, &t);
-	reconnect(&q, path_mtu);
+	h_modify(&q, XR_QPS_RESET);
+	connect_qp(&q, path_mtu);
 	for (unsigned i = 0; i < 20; i++)
 		h_post_send(&q, i, XR_WR_RDMA_WRITE, BASE, SIZE, key)->remote_addr = BASE;
 	xt_qp_doorbell(q.qp, h->now);
