@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "parked.h"
+#include "place.h"
 #include "qp.h"
 
 static uint32_t psn_of(const struct xt_list *l)
@@ -30,8 +31,10 @@ void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_pl
 	if (placed)
 		len = rx->frame->meta.payload_off;
 	item = (struct xt_parked_rx *)xt_parked_take_block(qp, sizeof(*item) + len);
-	if (!item)
+	if (!item) {
+		xt_place_lose(qp);
 		return;
+	}
 	xt_parked_copy(item, rx, len);
 	item->rx.placed = placed;
 	item->psn = psn;
@@ -47,6 +50,13 @@ static void drop_first(struct xt_qp *qp, struct xt_list *list)
 	xt_parked_free(qp, item);
 }
 
+/* No packets are left. */
+static void end(struct xt_qp *qp, enum xt_park_side side)
+{
+	if (side == XT_PARK_RESPONDER)
+		xt_place_end(qp);
+}
+
 enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
 {
 	struct xt_list *list = &qp->park.early[side];
@@ -55,8 +65,10 @@ enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
 	/* packets that were received again although they were kept */
 	while (!xt_list_empty(list) && xt_diff(psn_of(list->next), psn) < 0)
 		drop_first(qp, list);
-	if (xt_list_empty(list))
+	if (xt_list_empty(list)) {
+		end(qp, side);
 		return XT_EARLY_NONE;
+	}
 	if (psn_of(list->next) != psn)
 		return XT_EARLY_GAP;
 	xt_resume_later(qp);
@@ -93,4 +105,5 @@ void xt_early_drop(struct xt_qp *qp, enum xt_park_side side)
 {
 	while (!xt_list_empty(&qp->park.early[side]))
 		drop_first(qp, &qp->park.early[side]);
+	end(qp, side);
 }

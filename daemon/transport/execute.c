@@ -136,7 +136,6 @@ static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_ki
 	resp->epsn += rq->packets;
 	if (rq->flags & XR_OPF_END) {
 		resp->msn++;
-		resp->known = resp->epsn;
 		qp->counters.rx_messages++;
 		resp->kind = XT_KIND_NONE;
 	} else {

@@ -37,7 +37,8 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	park.c \
 	park_pool.c \
 	permute.c \
-	place.c \
+	place_request.c \
+	place_response.c \
 	qp.c \
 	rd.c \
 	requester.c \

@@ -15,6 +15,7 @@ void xt_park_init(struct xt_qp *qp)
 	unsigned i;
 
 	xt_list_init(&p->resume_link);
+	xt_list_init(&p->known);
 	for (i = 0; i < XT_PARK_SIDES; i++) {
 		xt_list_init(&p->packets[i]);
 		xt_list_init(&p->early[i]);
@@ -49,6 +50,7 @@ void xt_park_stop(struct xt_qp *qp)
 		xt_list_move_all(&qp->engine->dropped, &p->packets[i]);
 		xt_list_move_all(&qp->engine->dropped, &p->early[i]);
 	}
+	xt_list_move_all(&qp->engine->dropped, &p->known);
 	for (i = 0; i < XT_PARK_SIZES; i++) {
 		qp->flow->parked[i] -= p->blocks[i];
 		p->blocks[i] = 0;

@@ -37,8 +37,9 @@ struct xt_park {
 	bool busy;			       /* one of the following lists is not empty */
 	struct xt_list packets[XT_PARK_SIDES]; /* struct xt_parked */
 	struct xt_list early[XT_PARK_SIDES];   /* struct xt_parked, see early.h */
-	struct xt_list posted[XT_PARK_SIDES];  /* struct xt_mem_io, in the order of PSNs */
-	uint32_t blocks[XT_PARK_SIZES];	       /* of packets */
+	struct xt_list known;		      /* one struct xt_known or none, see place_request.c */
+	struct xt_list posted[XT_PARK_SIDES]; /* struct xt_mem_io, in the order of PSNs */
+	uint32_t blocks[XT_PARK_SIZES];	      /* of packets */
 	uint32_t acked; /* PSN behind the last one acknowledged while writes were posted */
 	struct xt_list resume_link; /* in engine->resumed */
 	struct xt_step step[XT_STEPS];

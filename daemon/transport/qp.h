@@ -165,7 +165,6 @@ struct xt_responder {
 	/* message being received */
 	uint32_t length; /* WRITE: from the RETH */
 	uint32_t done;	 /* bytes placed */
-	uint32_t known;	 /* one beyond the last early packet of it, if beyond epsn; see place.c */
 	uint32_t rkey;
 	uint64_t va;
 

@@ -66,6 +66,33 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 			  qp->max_recv_sge, error);
 }
 
+/* If the producer index is corrupt, that is reported when a receive is taken. */
+static bool is_posted(struct xt_qp *qp, uint32_t index)
+{
+	struct xt_receive *rq = &qp->rq;
+
+	if (index - rq->consumer < rq->producer - rq->consumer)
+		return true;
+	return !qp->ring_bad &&
+	       xt_ring_poll(qp->rq_ring, &rq->producer, rq->consumer, qp->rq_depth) &&
+	       index - rq->consumer < rq->producer - rq->consumer;
+}
+
+bool xt_rq_peek(struct xt_qp *qp, uint32_t index, struct xr_sge *sge)
+{
+	const uint8_t *slot;
+	struct xr_recv_wqe wqe;
+
+	if (!qp->max_recv_sge || !is_posted(qp, index))
+		return false;
+	slot = xt_ring_entry(qp->rq_ring, index, qp->rq_depth, qp->rq_stride);
+	memcpy(&wqe, slot, sizeof(wqe));
+	if (wqe.num_sge != 1)
+		return false;
+	memcpy(sge, slot + sizeof(wqe), sizeof(*sge));
+	return true;
+}
+
 uint32_t xt_rq_credits(struct xt_qp *qp)
 {
 	struct xt_receive *rq = &qp->rq;

@@ -15,6 +15,11 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error);
 enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 			struct xt_wc_error *error);
 /*
+ * Copies the element of a later receive of the QP's own queue, which is not taken. Returns false if
+ * it is not posted, or has not exactly one element. index: free-running
+ */
+bool xt_rq_peek(struct xt_qp *qp, uint32_t index, struct xr_sge *sge);
+/*
  * Returns the number of posted receives. May be too low: it reads the index only if few are left.
  */
 uint32_t xt_rq_credits(struct xt_qp *qp);

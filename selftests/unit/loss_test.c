@@ -133,16 +133,17 @@ static void test_limit(void)
 {
 	struct h_qp q;
 	struct harness *h = start(&q);
+	const unsigned most = XT_PARK_QP_MAX - 1; /* one block is for what is known of them */
 	int psn;
 
 	for (psn = 1; psn <= 2 * XT_PARK_QP_MAX; psn++)
 		write_packet(&q, psn);
-	TAP_OK(early(h) == XT_PARK_QP_MAX, "a QP keeps %u packets", XT_PARK_QP_MAX);
+	TAP_OK(early(h) == most, "a QP keeps %u packets", most);
 	h->sent_count = 0;
 	write_packet(&q, 0);
 	while (xt_engine_run(h->engine, h->now) <= h->now)
 		;
-	TAP_OK(sent_psn(h, h->sent_count - 1) == XT_PARK_QP_MAX,
+	TAP_OK(sent_psn(h, h->sent_count - 1) == (int)most,
 	       "the missing packet: these are acknowledged, and those behind them are not");
 	end(&q);
 }

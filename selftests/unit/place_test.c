@@ -1,49 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Payload of early packets is in the program's memory before the missing packet arrives, but only
- * that of the message which is being received, and not its last packet.
+ * Payload of early packets is in the program's memory before the missing packet arrives, if it is
+ * known where it belongs, and if no earlier packet will be stored there. The last packet of a
+ * message is not.
  */
 #include "made.h"
 
 #define ACCESS_NAK (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)
 #define PACKETS 6 /* of a message */
+#define BYTES (PACKETS * MTU)
 
-/* Packet i of a message whose first packet has PSN psn; WRITEs go to the start of the region. */
-static void packet_of(struct h_qp *q, int psn, int i, bool write)
+static const uint8_t send_ops[] = { XR_OP_SEND_FIRST, XR_OP_SEND_MIDDLE, XR_OP_SEND_LAST };
+static const uint8_t write_ops[] = { XR_OP_WRITE_FIRST, XR_OP_WRITE_MIDDLE, XR_OP_WRITE_LAST };
+static const uint8_t write_imm_ops[] = { XR_OP_WRITE_FIRST, XR_OP_WRITE_MIDDLE,
+					 XR_OP_WRITE_LAST_IMM };
+
+/* Packet i of a message whose first packet has PSN psn. va: of a WRITE */
+static void packet_of(struct h_qp *q, int psn, int i, const uint8_t *ops, uint64_t va)
 {
-	static const uint8_t send[] = { XR_OP_SEND_FIRST, XR_OP_SEND_MIDDLE, XR_OP_SEND_LAST };
-	static const uint8_t wr[] = { XR_OP_WRITE_FIRST, XR_OP_WRITE_MIDDLE, XR_OP_WRITE_LAST };
-	int kind = i == PACKETS - 1 ? 2 : !!i;
 	const struct made m = {
-		.opcode = write ? wr[kind] : send[kind],
+		.opcode = ops[i == PACKETS - 1 ? 2 : !!i],
 		.psn = psn + i,
 		.payload = MTU,
-		.va = BASE,
-		.len = PACKETS * MTU,
+		.va = va,
+		.len = BYTES,
 	};
 
 	receive(q, &m);
 }
 
+/* To the start of the region */
 static void write_of(struct h_qp *q, int psn, int i)
 {
-	packet_of(q, psn, i, true);
+	packet_of(q, psn, i, write_ops, BASE);
 }
 
 static void send_of(struct h_qp *q, int psn, int i)
 {
-	packet_of(q, psn, i, false);
+	packet_of(q, psn, i, send_ops, 0);
 }
 
 /* Returns the packets of a message that are in memory, bit 0 for the first one. */
-static unsigned placed(void)
+static unsigned placed_at(uint32_t off)
 {
+	const uint8_t *p = memory + off;
 	unsigned mask = 0;
 
 	for (int i = 0; i < PACKETS; i++)
-		if (memory[i * MTU] == 0x77 && memory[i * MTU + MTU - 1] == 0x77)
+		if (p[i * MTU] == 0x77 && p[i * MTU + MTU - 1] == 0x77)
 			mask |= 1u << i;
 	return mask;
+}
+
+static unsigned placed(void)
+{
+	return placed_at(0);
 }
 
 static struct harness *start(struct h_qp *q)
@@ -88,12 +99,43 @@ static void test_next_write(void)
 		write_of(&q, 0, i);
 	memset(memory, 0, sizeof(memory));
 	write_of(&q, PACKETS, 0);
+	TAP_OK(placed() == 0x01, "a packet of the next WRITE is placed");
 	write_of(&q, PACKETS, 1);
-	TAP_OK(!placed(), "packets of the next WRITE, to the same bytes, are not placed");
+	TAP_OK(placed() == 0x01, "but not to the bytes of the missing packet");
+	memset(memory, 0x11, MTU);
 	write_of(&q, 0, 1);
-	TAP_OK(sent_psn(h, h->sent_count - 1) == PACKETS + 1 && placed() == 0x23,
+	TAP_OK(sent_psn(h, h->sent_count - 1) == PACKETS + 1 && placed() == 0x22,
 	       "they are executed in their turn");
 	end(&q);
+}
+
+/* Behind a WRITE of which packet 1 is missing. Returns true if the next one's first is placed. */
+static bool places_write_behind(uint64_t va)
+{
+	struct h_qp q;
+	bool found;
+
+	start(&q);
+	write_of(&q, 0, 0);
+	for (int i = 2; i < PACKETS; i++)
+		write_of(&q, 0, i);
+	memset(memory, 0, sizeof(memory));
+	packet_of(&q, PACKETS, 0, write_ops, va);
+	found = memory[va - BASE + MTU / 2] == 0x77;
+	end(&q);
+	return found;
+}
+
+static void test_overlap(void)
+{
+	TAP_OK(places_write_behind(BASE + BYTES), "a WRITE to other bytes is placed");
+	TAP_OK(places_write_behind(BASE + 2 * MTU), "just behind the missing packet as well");
+	TAP_OK(!places_write_behind(BASE + 2 * MTU - 1), "not one byte before");
+	TAP_OK(!places_write_behind(BASE + 1) && places_write_behind(BASE), "nor at its start");
+	TAP_OK(!places_write_behind(BASE + (PACKETS - 1) * MTU),
+	       "and not to the bytes of the last packet, which is kept");
+	TAP_OK(!places_write_behind(END - BYTES + 1),
+	       "a WRITE that does not fit the region is not placed: it will be refused");
 }
 
 static void test_other_message(void)
@@ -132,8 +174,171 @@ static void test_send(void)
 	TAP_OK(placed() == 0x3f && h_poll(h, &cqe) && cqe.byte_len == PACKETS * MTU,
 	       "the missing packet: the receive completes");
 	send_of(&q, PACKETS, 1);
-	TAP_OK(!memory[(PACKETS + 1) * MTU],
-	       "a packet of the next SEND, which has not begun, is not placed behind it");
+	TAP_OK(!memory[(PACKETS + 1) * MTU], "a packet of the next SEND, for which no receive is "
+					     "posted, is not placed behind it");
+	end(&q);
+}
+
+/* Receives of a message each, behind each other */
+static struct harness *start_receives(struct h_qp *q, int n)
+{
+	struct harness *h = start(q);
+
+	for (int i = 0; i < n; i++)
+		h_post_recv(q, i, BASE + i * BYTES, BYTES, key);
+	return h;
+}
+
+static bool completed(struct harness *h, unsigned n)
+{
+	struct xr_cqe cqe;
+
+	for (unsigned i = 0; i < n; i++)
+		if (!h_poll(h, &cqe) || cqe.wr_id != i || cqe.status != IBV_WC_SUCCESS ||
+		    cqe.byte_len != BYTES)
+			return false;
+	return !h_poll(h, &cqe);
+}
+
+static void test_next_sends(void)
+{
+	struct h_qp q;
+	struct harness *h = start_receives(&q, 3);
+
+	send_of(&q, 0, 0);
+	for (int psn = 2; psn < 3 * PACKETS; psn++)
+		send_of(&q, psn / PACKETS * PACKETS, psn % PACKETS);
+	TAP_OK(placed() == 0x1d && placed_at(BYTES) == 0x1f && placed_at(2 * BYTES) == 0x1f &&
+		       completed(h, 0),
+	       "packets of the next SENDs are placed in their receives");
+	memset(memory + BYTES, 0x11, MTU);
+	send_of(&q, 0, 1);
+	TAP_OK(placed() == 0x3f && placed_at(BYTES) == 0x3e && placed_at(2 * BYTES) == 0x3f &&
+		       completed(h, 3),
+	       "the missing packet: all receives complete, and nothing is stored again");
+	end(&q);
+}
+
+/* Which packet is missing follows from the opcode of the next one. */
+static void test_missing_end(void)
+{
+	struct h_qp q;
+	struct harness *h = start_receives(&q, 2);
+
+	for (int i = 0; i < PACKETS - 1; i++)
+		send_of(&q, 0, i);
+	for (int i = 0; i < PACKETS; i++)
+		send_of(&q, PACKETS, i);
+	TAP_OK(placed_at(BYTES) == 0x1f,
+	       "the last packet of a SEND is missing: the next is placed");
+	send_of(&q, 0, PACKETS - 1);
+	TAP_OK(completed(h, 2), "both complete");
+	end(&q);
+}
+
+static void test_missing_start(void)
+{
+	struct h_qp q;
+	struct harness *h = start_receives(&q, 2);
+
+	for (int psn = 1; psn < 2 * PACKETS; psn++)
+		send_of(&q, psn / PACKETS * PACKETS, psn % PACKETS);
+	TAP_OK(placed() == 0x1e && placed_at(BYTES) == 0x1f,
+	       "the first packet of a SEND is missing: those behind it are placed");
+	send_of(&q, 0, 0);
+	TAP_OK(completed(h, 2), "both complete");
+	end(&q);
+}
+
+static void test_missing_only(void)
+{
+	static const struct made only = S(SEND_ONLY, .psn = 0, .payload = MTU);
+	struct h_qp q;
+	struct harness *h = start_receives(&q, 2);
+	struct xr_cqe cqe;
+
+	send_of(&q, 1, 0);
+	send_of(&q, 1, 1);
+	TAP_OK(!placed() && !placed_at(BYTES),
+	       "a single packet is missing, which may take a receive: nothing is placed");
+	receive(&q, &only);
+	TAP_OK(h_poll(h, &cqe) && cqe.byte_len == MTU && placed_at(BYTES) == 0x03, "it was a SEND");
+	send_of(&q, 1, 3);
+	TAP_OK(placed_at(BYTES) == 0x0b, "packets behind the next gap are placed");
+	end(&q);
+}
+
+/* A WRITE with immediate data takes a receive. Returns true if the SEND behind it is placed. */
+static bool places_send_behind(const uint8_t *ops, int missing, uint32_t receive_off)
+{
+	struct h_qp q;
+	bool found;
+
+	start_receives(&q, 2);
+	for (int i = 0; i < PACKETS; i++)
+		if (i != missing)
+			packet_of(&q, 0, i, ops, END - BYTES);
+	send_of(&q, PACKETS, 0);
+	found = placed_at(receive_off) == 0x01;
+	end(&q);
+	return found;
+}
+
+static void test_send_behind_write(void)
+{
+	TAP_OK(places_send_behind(write_ops, 1, 0), "SEND behind a WRITE: placed");
+	TAP_OK(places_send_behind(write_imm_ops, 1, BYTES),
+	       "behind one with immediate data: placed in the second receive");
+	TAP_OK(!places_send_behind(write_ops, PACKETS - 1, 0) &&
+		       !places_send_behind(write_imm_ops, PACKETS - 1, BYTES),
+	       "not if it is unknown whether the WRITE has such data");
+}
+
+/* A READ is executed in its turn, so what follows must not change what it reads. */
+static void test_read_between(void)
+{
+	static const struct made read = S(READ_REQUEST, .psn = 2, .va = BASE, .len = MTU);
+	static const struct made next = S(WRITE_FIRST, .psn = 3, .payload = MTU, .va = BASE,
+					  .len = BYTES);
+	static const struct made first = S(WRITE_ONLY, .psn = 0), second = S(WRITE_ONLY, .psn = 1);
+	struct h_qp q;
+
+	start(&q);
+	receive(&q, &second);
+	receive(&q, &read);
+	receive(&q, &next);
+	TAP_OK(!placed(), "a WRITE behind a READ is not placed");
+	receive(&q, &first);
+	TAP_OK(placed() == 0x01, "it is executed in its turn");
+	end(&q);
+}
+
+/* Many messages, each of which leaves its last packet to be stored */
+static void test_many_ranges(void)
+{
+	static const struct made first = S(WRITE_FIRST, .psn = 0, .payload = MTU, .va = END - BYTES,
+					   .len = BYTES);
+	struct made m = { .payload = MTU, .len = 2 * MTU };
+	struct h_qp q;
+	int n = 0;
+
+	start(&q);
+	receive(&q, &first);
+	packet_of(&q, 0, 2, write_ops, 0);
+	for (int i = 3; i < PACKETS; i++)
+		packet_of(&q, 0, i, write_ops, 0);
+	for (int i = 0; i < 20; i++) {
+		m.opcode = XR_OP_WRITE_FIRST;
+		m.psn = PACKETS + 2 * i;
+		m.va = BASE + i * 2 * MTU;
+		receive(&q, &m);
+		n += memory[i * 2 * MTU] == 0x77;
+		m.opcode = XR_OP_WRITE_LAST;
+		m.psn++;
+		receive(&q, &m);
+	}
+	TAP_OK(n == 15, "messages are placed as long as all ranges that are due are kept: %d of 15",
+	       n);
 	end(&q);
 }
 
@@ -155,14 +360,14 @@ static void test_unknown_message(void)
 	end(&q);
 }
 
-/* Posts a receive of two SGEs, which the next one, of a single SGE, must not use. */
-static void post_two_sges(struct h_qp *q)
+/* Posts the receive of this index with two SGEs. */
+static void post_two_sges(struct h_qp *q, uint32_t index, uint64_t addr)
 {
-	struct xr_recv_wqe *w = (void *)(q->rq + 1);
+	struct xr_recv_wqe *w = (void *)((uint8_t *)(q->rq + 1) + index * xr_recv_stride(H_SGE));
 
-	h_post_recv(q, 1, BASE, MTU, key);
+	h_post_recv(q, index, addr, MTU, key);
 	w->num_sge = 2;
-	((struct xr_sge *)(w + 1))[1] = (struct xr_sge){ BASE + MTU, PACKETS * MTU, key };
+	((struct xr_sge *)(w + 1))[1] = (struct xr_sge){ addr + MTU, PACKETS * MTU, key };
 }
 
 static void test_short_receive(void)
@@ -172,7 +377,8 @@ static void test_short_receive(void)
 	struct harness *h = start(&q);
 	struct xr_cqe cqe;
 
-	post_two_sges(&q);
+	post_two_sges(&q, 0, BASE);
+	/* must not use the second SGE of the one before */
 	h_post_recv(&q, 2, BASE, 2 * MTU, key);
 	receive(&q, &one);
 	send_of(&q, 1, 0);
@@ -182,6 +388,32 @@ static void test_short_receive(void)
 	send_of(&q, 1, 1);
 	TAP_OK(h_poll(h, &cqe) && cqe.status == IBV_WC_LOC_LEN_ERR && placed() == 0x03,
 	       "the receive fails in its turn");
+	end(&q);
+}
+
+static void test_scattered(void)
+{
+	struct h_qp q;
+	struct harness *h = start_receives(&q, 1);
+
+	post_two_sges(&q, 1, BASE + BYTES);
+	h_post_recv(&q, 2, BASE + 3 * BYTES, BYTES, key);
+	send_of(&q, 0, 0);
+	for (int i = 2; i < PACKETS; i++)
+		send_of(&q, 0, i);
+	send_of(&q, PACKETS, 0);
+	TAP_OK(!placed_at(BYTES), "the next receive has two SGEs: nothing is placed there");
+	send_of(&q, 0, 1);
+	TAP_OK(placed_at(BYTES) == 0x01, "the packet is stored in its turn");
+	for (int i = 2; i < PACKETS; i++)
+		send_of(&q, PACKETS, i);
+	send_of(&q, 2 * PACKETS, 0);
+	TAP_OK(placed_at(BYTES) == 0x1d && !placed_at(3 * BYTES),
+	       "it is the present one: packets are placed there, but not in the one behind");
+	send_of(&q, PACKETS, 1);
+	for (int i = 1; i < PACKETS; i++)
+		send_of(&q, 2 * PACKETS, i);
+	TAP_OK(completed(h, 3), "all receives complete");
 	end(&q);
 }
 
@@ -251,10 +483,19 @@ int main(void)
 {
 	test_write();
 	test_next_write();
+	test_overlap();
 	test_other_message();
 	test_send();
+	test_next_sends();
+	test_missing_end();
+	test_missing_start();
+	test_missing_only();
+	test_send_behind_write();
+	test_read_between();
+	test_many_ranges();
 	test_unknown_message();
 	test_short_receive();
+	test_scattered();
 	test_short_write();
 	test_keys();
 	test_read();
