@@ -33,10 +33,9 @@ struct xt_known {
 	bool ended;	  /* its message has no more packets */
 	bool lost;	  /* it cannot be known where later packets belong */
 	bool taken;	  /* the message is a SEND, and has the receive that was taken */
-	bool scattered;	  /* that receive has not exactly one SGE, so `to` is not valid */
 	bool counted;	  /* `receive` is valid */
 	uint32_t receive; /* index of the message's receive, or of the next one after its end */
-	struct xr_sge to; /* memory of the message; lkey: a WRITE's R_Key */
+	struct xr_sge to; /* memory of the message; lkey: a WRITE's R_Key, 0: several SGEs */
 	uint32_t ranges;
 	struct range range[RANGES];
 };
@@ -122,14 +121,13 @@ static void begin(const struct xt_qp *qp, struct xt_known *k)
 	k->start = k->ended ? resp->epsn : resp->epsn - (resp->done >> qp->mtu_shift);
 	k->lost = false;
 	k->taken = resp->kind == XT_KIND_SEND;
-	k->scattered = k->taken && rq->num_sge != 1;
 	k->counted = qp->rq_ring;
 	k->receive = rq->consumer;
 	k->ranges = 0;
 	k->to = (struct xr_sge){ 0 };
 	if (resp->kind == XT_KIND_WRITE)
 		k->to = (struct xr_sge){ resp->va, resp->length, resp->rkey };
-	else if (k->taken && !k->scattered)
+	else if (k->taken && rq->num_sge == 1)
 		k->to = *qp->rq_sge;
 }
 
@@ -175,14 +173,13 @@ static bool begin_write(struct xt_qp *qp, struct xt_known *k, const struct xt_rx
 static void begin_message(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
 			  uint32_t psn)
 {
-	k->lost = k->scattered;
 	k->start = psn;
 	k->kind = xt_op_kinds[rx->opcode];
 	k->ended = k->taken = false;
 	if (k->kind == XT_KIND_SEND)
-		k->lost |= !k->counted || !xt_rq_peek(qp, k->receive, &k->to);
+		k->lost = !k->counted || !xt_rq_peek(qp, k->receive, &k->to);
 	else
-		k->lost |= k->kind != XT_KIND_WRITE || !begin_write(qp, k, rx);
+		k->lost = k->kind != XT_KIND_WRITE || !begin_write(qp, k, rx);
 }
 
 /* immediate: a WRITE has immediate data, with which it takes a receive */

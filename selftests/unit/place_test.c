@@ -4,6 +4,8 @@
  * known where it belongs, and if no earlier packet will be stored there. The last packet of a
  * message is not.
  */
+#include "daemon/transport/engine.h"
+#include "daemon/transport/park.h"
 #include "made.h"
 
 #define ACCESS_NAK (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)
@@ -297,20 +299,98 @@ static void test_send_behind_write(void)
 /* A READ is executed in its turn, so what follows must not change what it reads. */
 static void test_read_between(void)
 {
-	static const struct made read = S(READ_REQUEST, .psn = 2, .va = BASE, .len = MTU);
-	static const struct made next = S(WRITE_FIRST, .psn = 3, .payload = MTU, .va = BASE,
-					  .len = BYTES);
-	static const struct made first = S(WRITE_ONLY, .psn = 0), second = S(WRITE_ONLY, .psn = 1);
+	static const struct made read = S(READ_REQUEST, .psn = PACKETS, .va = BASE, .len = MTU);
+	static const struct made next = S(WRITE_FIRST, .psn = PACKETS + 1, .payload = MTU,
+					  .va = BASE, .len = BYTES);
 	struct h_qp q;
 
 	start(&q);
-	receive(&q, &second);
+	packet_of(&q, 0, 0, write_ops, END - BYTES);
+	for (int i = 2; i < PACKETS; i++)
+		packet_of(&q, 0, i, write_ops, END - BYTES);
 	receive(&q, &read);
 	receive(&q, &next);
 	TAP_OK(!placed(), "a WRITE behind a READ is not placed");
-	receive(&q, &first);
+	packet_of(&q, 0, 1, write_ops, END - BYTES);
 	TAP_OK(placed() == 0x01, "it is executed in its turn");
 	end(&q);
+}
+
+/* A WRITE of two packets */
+static void short_write(struct h_qp *q, int psn, uint64_t va, bool first)
+{
+	const struct made m = {
+		.opcode = first ? XR_OP_WRITE_FIRST : XR_OP_WRITE_LAST,
+		.psn = psn,
+		.payload = MTU,
+		.va = va,
+		.len = 2 * MTU,
+	};
+
+	receive(q, &m);
+}
+
+/*
+ * A packet that is placed, but not kept, will be written again: then nothing behind it may be in
+ * the same place.
+ */
+static void test_not_kept(void)
+{
+	const int missing[] = { 302, 304 };	/* the last packets of two WRITEs */
+	const int end_psn = XT_PARK_QP_MAX + 3; /* so all blocks but one are in use */
+	static const struct made first = S(WRITE_FIRST, .psn = 0, .payload = MTU, .va = END - BYTES,
+					   .len = 3 * MTU);
+	static const struct made middle = S(WRITE_MIDDLE, .psn = 1, .payload = MTU);
+	static const struct made last = S(WRITE_LAST, .psn = 2, .payload = MTU);
+	struct h_qp q;
+	struct harness *h = start(&q);
+	int psn;
+
+	receive(&q, &first);
+	receive(&q, &last);
+	for (psn = 3; psn < end_psn; psn++) {
+		if (psn != missing[0] && psn != missing[1])
+			short_write(&q, psn, BASE, psn % 2);
+		h->sent_count = 0;
+	}
+	memset(memory, 0, MTU);
+	short_write(&q, psn, BASE, true);
+	TAP_OK(memory[0] == 0x77, "a packet is placed, but there is no block to keep it");
+	receive(&q, &middle);
+	while (xt_engine_run(h->engine, h->now) <= h->now)
+		h->sent_count = 0;
+	memset(memory, 0, MTU);
+	short_write(&q, psn + 2, BASE, true);
+	TAP_OK(!memory[0], "a later one, to the same bytes, is not placed");
+	end(&q);
+}
+
+static bool blocks_are_free(struct harness *h)
+{
+	const struct xt_park_pool *p = &h->engine->parked;
+
+	return p->free[XT_PARK_SMALL] == XT_PARK_SMALL_BLOCKS &&
+	       p->free[XT_PARK_LARGE] == XT_PARK_LARGE_BLOCKS;
+}
+
+static void test_blocks(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	write_of(&q, 0, 0);
+	for (int i = 2; i < PACKETS; i++)
+		write_of(&q, 0, i);
+	TAP_OK(!blocks_are_free(h), "early packets take blocks");
+	write_of(&q, 0, 1);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(blocks_are_free(h), "without gaps, all blocks are free");
+	write_of(&q, PACKETS, 0);
+	write_of(&q, PACKETS, 2);
+	h_destroy(&q);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(blocks_are_free(h), "and when the QP is destroyed");
+	h_free(h);
 }
 
 /* Many messages, each of which leaves its last packet to be stored */
@@ -318,7 +398,6 @@ static void test_many_ranges(void)
 {
 	static const struct made first = S(WRITE_FIRST, .psn = 0, .payload = MTU, .va = END - BYTES,
 					   .len = BYTES);
-	struct made m = { .payload = MTU, .len = 2 * MTU };
 	struct h_qp q;
 	int n = 0;
 
@@ -328,14 +407,9 @@ static void test_many_ranges(void)
 	for (int i = 3; i < PACKETS; i++)
 		packet_of(&q, 0, i, write_ops, 0);
 	for (int i = 0; i < 20; i++) {
-		m.opcode = XR_OP_WRITE_FIRST;
-		m.psn = PACKETS + 2 * i;
-		m.va = BASE + i * 2 * MTU;
-		receive(&q, &m);
+		short_write(&q, PACKETS + 2 * i, BASE + i * 2 * MTU, true);
 		n += memory[i * 2 * MTU] == 0x77;
-		m.opcode = XR_OP_WRITE_LAST;
-		m.psn++;
-		receive(&q, &m);
+		short_write(&q, PACKETS + 2 * i + 1, 0, false);
 	}
 	TAP_OK(n == 15, "messages are placed as long as all ranges that are due are kept: %d of 15",
 	       n);
@@ -493,6 +567,8 @@ int main(void)
 	test_send_behind_write();
 	test_read_between();
 	test_many_ranges();
+	test_not_kept();
+	test_blocks();
 	test_unknown_message();
 	test_short_receive();
 	test_scattered();
