@@ -75,21 +75,14 @@ static bool contains(const struct range *a, const struct range *b)
 	return a->key == b->key && a->addr <= b->addr && b->addr - a->addr + b->len <= a->len;
 }
 
-/* One range stands for both. */
-static void widen(struct range *a, const struct range *b)
-{
-	if (xt_diff(b->first, a->first) < 0)
-		a->first = b->first;
-	if (xt_diff(b->last, a->last) > 0)
-		a->last = b->last;
-}
-
+/* r is behind all ranges, or was added when its packet was found to be missing. */
 static void add_range(const struct xt_qp *qp, struct xt_known *k, const struct range *r)
 {
 	prune(qp, k);
 	for (uint32_t i = 0; i < k->ranges; i++)
 		if (contains(&k->range[i], r)) {
-			widen(&k->range[i], r);
+			if (xt_diff(r->last, k->range[i].last) > 0)
+				k->range[i].last = r->last;
 			return;
 		}
 	if (k->ranges == RANGES)

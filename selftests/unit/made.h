@@ -74,6 +74,7 @@ struct made {
 	uint8_t syndrome;
 	uint32_t msn;
 	uint32_t key_xor;
+	uint8_t fill; /* all bytes of the payload; 0: 0x77 */
 };
 
 static void put16(uint8_t *p, uint32_t v)
@@ -122,7 +123,7 @@ struct packet {
 	uint8_t bytes[XT_MAX_FRAME + 16];
 };
 
-/* Builds an IPv4 packet from the QP's peer with a payload of 0x77. */
+/* Builds an IPv4 packet from the QP's peer. */
 static void make(const struct h_qp *q, const struct made *m, struct packet *packet)
 {
 	uint8_t *f = packet->bytes;
@@ -148,7 +149,7 @@ static void make(const struct h_qp *q, const struct made *m, struct packet *pack
 	put32(bth + 4, q->qpn);
 	put32(bth + 8, ((PSN + m->psn) & XR_PSN_MASK) | XR_BTH_ACKREQ);
 	put_ext(bth, m);
-	memset(bth + XR_BTH_HLEN + ext, 0x77, m->payload);
+	memset(bth + XR_BTH_HLEN + ext, m->fill ? m->fill : 0x77, m->payload);
 	xt_icrc_seal(&(struct xt_seg){ f, len }, 1, 14, 42);
 }
 
