@@ -110,21 +110,36 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 	return -1;
 }
 
-int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
+/* The QP's access flags apply before the key's (IBTA 9.9.3, 11.6.2). */
+static bool qp_permits(const struct xt_qp *qp, const struct xr_key_use *use)
 {
-	struct xt_keys *keys = qp->engine->shared->keys;
-	enum xr_reason why;
+	return !(use->access & ~qp->attr.qp_access_flags);
+}
 
-	/* the QP's access flags apply before the key's (IBTA 9.9.3, 11.6.2) */
-	if (use->access & ~qp->attr.qp_access_flags)
-		return XR_NAK_INVALID_REQUEST;
+static enum xr_reason check_key(const struct xt_qp *qp, struct xr_key_use *use,
+				struct xt_mem_at *at)
+{
 	use->pd = qp->resp.pd;
 	use->qpn = qp->info.qpn;
-	why = xt_keys_check(keys, use, &at->mem, &at->off);
+	return xt_keys_check(qp->engine->shared->keys, use, &at->mem, &at->off);
+}
+
+int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
+{
+	enum xr_reason why;
+
+	if (!qp_permits(qp, use))
+		return XR_NAK_INVALID_REQUEST;
+	why = check_key(qp, use, at);
 	if (why == XR_OK)
 		return -1;
-	xt_keys_note(keys, use, why, qp->engine->now);
+	xt_keys_note(qp->engine->shared->keys, use, why, qp->engine->now);
 	return XR_NAK_REMOTE_ACCESS;
+}
+
+bool xt_resp_permits(const struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
+{
+	return qp_permits(qp, use) && check_key(qp, use, at) == XR_OK;
 }
 
 /* ---- operations ------------------------------------------------------------------------- */

@@ -52,6 +52,8 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
  * -1 with *at set, or a NAK code. at->mem is NULL if len is 0.
  */
 int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at);
+/* The same check before the access has its turn. Counts no refusal. */
+bool xt_resp_permits(const struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at);
 /* Moves the QP to ERR and raises the asynchronous event that IBTA requires for the NAK code. */
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* Refuses a request. UC drops the message without a NAK (IBTA 9.9.3, class D). */

@@ -146,7 +146,7 @@ static struct xt_known *known_of(struct xt_qp *qp)
  * Returns false if the WRITE will be refused. Its whole range is checked before the first byte
  * (IBTA 9.7.4.1.5).
  */
-static bool begin_write(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx)
+static bool begin_write(const struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx)
 {
 	struct xr_reth reth;
 	struct xr_key_use use;
@@ -160,7 +160,7 @@ static bool begin_write(struct xt_qp *qp, struct xt_known *k, const struct xt_rx
 		.va = k->to.addr,
 		.len = k->to.length,
 	};
-	return xt_resp_check(qp, &use, &at) < 0;
+	return xt_resp_permits(qp, &use, &at);
 }
 
 static void begin_message(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
@@ -238,7 +238,7 @@ static bool follow(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
 
 /* ---- payload ------------------------------------------------------------------------------ */
 
-static bool place_write(struct xt_qp *qp, const struct xt_known *k, const struct xt_rx *rx,
+static bool place_write(const struct xt_qp *qp, const struct xt_known *k, const struct xt_rx *rx,
 			uint64_t off)
 {
 	struct xr_key_use use = {
@@ -249,7 +249,7 @@ static bool place_write(struct xt_qp *qp, const struct xt_known *k, const struct
 	};
 	struct xt_mem_at at;
 
-	return off + rx->len < k->to.length && xt_resp_check(qp, &use, &at) < 0 &&
+	return off + rx->len < k->to.length && xt_resp_permits(qp, &use, &at) &&
 	       xt_mem_place(&at, rx->frame->seg, rx->frame->meta.payload_off, rx->len);
 }
 

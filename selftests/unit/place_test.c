@@ -140,6 +140,21 @@ static void test_overlap(void)
 	       "a WRITE that does not fit the region is not placed: it will be refused");
 }
 
+static void test_refusal(void)
+{
+	struct h_qp q;
+
+	start(&q);
+	write_of(&q, 0, 0);
+	for (int i = 2; i < PACKETS; i++)
+		write_of(&q, 0, i);
+	packet_of(&q, PACKETS, 0, write_ops, END - BYTES + 1);
+	TAP_OK(!mr.key->refused.count, "an early packet with an invalid range is not refused yet");
+	write_of(&q, 0, 1);
+	TAP_OK(mr.key->refused.count == 1, "it is in its turn, and counted once");
+	end(&q);
+}
+
 static void test_other_message(void)
 {
 	struct h_qp q;
@@ -558,6 +573,7 @@ int main(void)
 	test_write();
 	test_next_write();
 	test_overlap();
+	test_refusal();
 	test_other_message();
 	test_send();
 	test_next_sends();
