@@ -13,6 +13,7 @@ source selftests/lib/hosts.bash
 unset "${!BATS_@}"		# hosts.bash uses these; a test that runs the demo has hosts of its own
 exec {screen}>&1 {errors}>&2
 step=start
+background=	# PID of the programs that run while others are shown
 ((EUID == 0)) || { echo "the demo needs root: it makes network namespaces" >&2; exit 1; }
 
 finish() {
@@ -63,7 +64,9 @@ pids_named() {
 background_end() {
 	# A process may have just ended.
 	pids_named ib_write_bw | xargs -r kill -KILL 2>/dev/null || true
-	wait 2>/dev/null
+	# Without a PID, bash sometimes waits for the daemons as well, which are not jobs of the shell.
+	[[ -z $background ]] || wait "$background" 2>/dev/null || true
+	background=
 }
 
 connected() {
@@ -100,6 +103,7 @@ figures
 
 heading "BPF maps of host a while ib_write_bw runs"
 both -t 30 ib_write_bw -x @4 -F -D $((20 * SLOW)) >/dev/null 2>&1 &
+background=$!
 wait_for 10 connected
 for map in keys qps; do
 	echo "  bpftool map dump pinned $RUN/bpf/xroce/xra/$map"
