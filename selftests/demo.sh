@@ -13,18 +13,37 @@ source selftests/lib/hosts.bash
 unset "${!BATS_@}"		# hosts.bash uses these; a test that runs the demo has hosts of its own
 exec {screen}>&1 {errors}>&2
 step=start
+signalled=0	# status to exit with
 background=	# PID of the programs that run while others are shown
 ((EUID == 0)) || { echo "the demo needs root: it makes network namespaces" >&2; exit 1; }
+
+# Ends all processes on the hosts except the daemons.
+programs_end() {
+	local h
+
+	for h in a b; do
+		ip netns pids "$ID-$h"
+	done | xargs -r ps -o pid=,args= -p | awk -v daemon="$XROCED" '$2 != daemon { print $1 }' | xargs -r kill -KILL
+}
+
+background_end() {
+	# A process may have just ended.
+	programs_end 2>/dev/null || true
+	# Without a PID, bash sometimes waits for the daemons as well, which are not jobs of the shell.
+	[[ -z $background ]] || wait "$background" 2>/dev/null || true
+	background=
+}
 
 finish() {
 	local status=$?
 
+	((signalled == 0)) || status=$signalled
 	trap - EXIT TERM HUP
 	trap '' INT
 	# A signal may arrive while stdout or stderr is redirected.
 	exec 1>&"$screen"
 	exec 2>&"$errors"
-	background_end 2>/dev/null || true
+	background_end
 	hosts_down || { ((status)) || status=1; }
 	if ((status)); then
 		echo "demo: failed at: $step" >&2
@@ -32,10 +51,22 @@ finish() {
 	exit "$status"
 }
 trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+
+# Makes the present step fail. Bash can lose a process that it waits for if a trap exits, and then ends without running
+# finish.
+interrupt() {
+	signalled=$1
+	programs_end 2>/dev/null || true
+}
+trap 'interrupt 130' INT
+trap 'interrupt 143' TERM HUP
+
+exit_if_signalled() {
+	((signalled == 0)) || exit "$signalled"
+}
 
 heading() {
+	exit_if_signalled
 	step=$1
 	if [[ -t 1 ]]; then
 		printf '\n\033[1m== %s\033[0m\n' "$1"
@@ -53,23 +84,8 @@ verdicts() {
 	ctl a counters --all xra | awk '/^ *(OK|KEY_VARIANT) / || (/^ *name / && !n++)'
 }
 
-pids_named() {
-	local h
-
-	for h in a b; do
-		ip netns pids "$ID-$h"
-	done | xargs -r ps -o pid=,comm= -p | awk -v c="$1" '$2 == c { print $1 }'
-}
-
-background_end() {
-	# A process may have just ended.
-	pids_named ib_write_bw | xargs -r kill -KILL 2>/dev/null || true
-	# Without a PID, bash sometimes waits for the daemons as well, which are not jobs of the shell.
-	[[ -z $background ]] || wait "$background" 2>/dev/null || true
-	background=
-}
-
 connected() {
+	exit_if_signalled
 	ctl a qp -j xra | jq -e 'any(.[]; .state == "RTS" or .state == "RTR")'
 }
 

@@ -280,7 +280,7 @@ pair() {
 	run_role "$seconds" server a "${server[@]}" &
 	server_pid=$!
 	server_ready() {
-		listens a "$PORT" || [[ -e $OUT/server.status ]]
+		listens a "$PORT" || ! alive "$server_pid"
 	}
 	wait_for 10 server_ready || status=1
 	run_role "$seconds" client "$client_host" "$@" || status=$?
