@@ -440,11 +440,20 @@ static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fau
 	}
 }
 
+void xd_faults_lock(struct xd_faults *f)
+{
+	pthread_mutex_lock(&f->lock);
+}
+
+void xd_faults_unlock(struct xd_faults *f)
+{
+	pthread_mutex_unlock(&f->lock);
+}
+
 struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault_packet *p)
 {
 	struct xd_fault_action a = { .copies = 1 };
 
-	pthread_mutex_lock(&f->lock);
 	for (uint32_t i = 0; i < f->n && a.copies; i++) {
 		struct rule *r = &f->rule[i];
 
@@ -461,7 +470,6 @@ struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault
 			apply(r, p, &a);
 		}
 	}
-	pthread_mutex_unlock(&f->lock);
 	return a;
 }
 

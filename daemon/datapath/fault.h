@@ -125,7 +125,7 @@ struct xd_fault_action {
 	uint64_t delay_ns[2];	     /* of each copy; 0: send or receive at once, in order */
 };
 
-/* Rules in force. Several threads may call xd_faults_next() at a time. */
+/* Rules in force */
 struct xd_faults;
 
 #define XD_FAULT_RULES 64	  /* of a device */
@@ -158,6 +158,9 @@ uint64_t xd_faults_of_mads(const struct xd_faults *f, uint64_t rules, bool self)
 struct xd_fault_mads *xd_faults_mads(struct xd_faults *f);
 /* Returns true if the rules depend on the program of a QP. */
 bool xd_faults_by_program(const struct xd_faults *f);
+/* Threads that share the rules hold the lock while they call xd_faults_next(). */
+void xd_faults_lock(struct xd_faults *f);
+void xd_faults_unlock(struct xd_faults *f);
 /* Returns the action for the next packet. */
 struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault_packet *packet);
 /*

@@ -62,8 +62,8 @@ static void inject_received(const struct xd_worker *w, const struct xd_fault_act
 		f->refusal = (struct xt_inject){ XT_INJECT_ASK, (uint8_t)w->index };
 }
 
-/* Returns true if the frame continues now, unchanged or damaged. */
-static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
+/* Returns true if the frame continues now, unchanged or damaged. The rules are locked. */
+static bool apply_locked(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
 	const struct xd_fault_packet packet = {
 		.direction = direction,
@@ -89,6 +89,19 @@ static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 	return a.copies && !a.delay_ns[0];
 }
 
+static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
+{
+	struct xd_faults *faults = w->all->faults;
+	bool goes_on;
+
+	if (!xd_faults_on(faults, direction))
+		return true;
+	xd_faults_lock(faults);
+	goes_on = apply_locked(w, direction, f);
+	xd_faults_unlock(faults);
+	return goes_on;
+}
+
 struct xt_inject xd_worker_refusal(void *ctx, const struct xt_frame *f)
 {
 	struct xd_worker *w = ctx;
@@ -108,17 +121,24 @@ struct xt_inject xd_worker_refusal(void *ctx, const struct xt_frame *f)
 
 unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n)
 {
+	struct xd_faults *faults = w->all->faults;
 	unsigned int kept = 0;
 
-	for (unsigned int i = 0; i < n; i++)
-		if (apply(w, XD_FAULT_RX, &w->frames[i]))
-			w->frames[kept++] = w->frames[i];
+	xd_faults_lock(faults);
+	for (unsigned int i = 0; i < n; i++) {
+		if (!apply_locked(w, XD_FAULT_RX, &w->frames[i]))
+			continue;
+		if (kept != i)
+			w->frames[kept] = w->frames[i];
+		kept++;
+	}
+	xd_faults_unlock(faults);
 	return kept;
 }
 
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f)
 {
-	return !xd_faults_on(w->all->faults, XD_FAULT_TX) || apply(w, XD_FAULT_TX, f);
+	return apply(w, XD_FAULT_TX, f);
 }
 
 /* ---- frames within the device --------------------------------------------------------------- */
@@ -172,7 +192,7 @@ bool xd_worker_receive_self(struct xd_worker *w)
 		w->self_full = false;
 		if (parse(&f) != XR_OK || is_for_group(&f) != (f.meta.qpn == XR_MULTICAST_QPN))
 			continue;
-		if (!xd_faults_on(w->all->faults, XD_FAULT_RX) || apply(w, XD_FAULT_RX, &f))
+		if (apply(w, XD_FAULT_RX, &f))
 			xt_engine_rx(w->engine, &f, 1, w->now);
 	}
 	return n;
