@@ -23,12 +23,12 @@ programs_end() {
 
 	for h in a b; do
 		ip netns pids "$ID-$h"
-	done | xargs -r ps -o pid=,args= -p | awk -v daemon="$XROCED" '$2 != daemon { print $1 }' | xargs -r kill -KILL
+	done 2>/dev/null | xargs -r ps -o pid=,args= -p | awk -v daemon="$XROCED" '$2 != daemon { print $1 }' |
+		xargs -r kill -KILL 2>/dev/null || true		# one may have just ended
 }
 
 background_end() {
-	# A process may have just ended.
-	programs_end 2>/dev/null || true
+	programs_end
 	# Without a PID, bash sometimes waits for the daemons as well, which are not jobs of the shell.
 	[[ -z $background ]] || wait "$background" 2>/dev/null || true
 	background=
@@ -56,7 +56,7 @@ trap finish EXIT
 # finish.
 interrupt() {
 	signalled=$1
-	programs_end 2>/dev/null || true
+	programs_end
 }
 trap 'interrupt 130' INT
 trap 'interrupt 143' TERM HUP
