@@ -158,7 +158,10 @@ uint64_t xd_faults_of_mads(const struct xd_faults *f, uint64_t rules, bool self)
 struct xd_fault_mads *xd_faults_mads(struct xd_faults *f);
 /* Returns true if the rules depend on the program of a QP. */
 bool xd_faults_by_program(const struct xd_faults *f);
-/* Threads that share the rules hold the lock while they call xd_faults_next(). */
+/*
+ * Threads that share the rules hold the lock while they call xd_faults_next(), for one packet or a
+ * batch. xd_faults_refusal(), xd_faults_verb() and xd_faults_tick() take it themselves.
+ */
 void xd_faults_lock(struct xd_faults *f);
 void xd_faults_unlock(struct xd_faults *f);
 /* Returns the action for the next packet. */

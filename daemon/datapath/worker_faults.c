@@ -62,7 +62,7 @@ static void inject_received(const struct xd_worker *w, const struct xd_fault_act
 		f->refusal = (struct xt_inject){ XT_INJECT_ASK, (uint8_t)w->index };
 }
 
-/* Returns true if the frame continues now, unchanged or damaged. The rules are locked. */
+/* As apply(), with the rules locked and for a direction that has faults */
 static bool apply_locked(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
 	const struct xd_fault_packet packet = {
@@ -89,6 +89,7 @@ static bool apply_locked(struct xd_worker *w, uint32_t direction, struct xt_fram
 	return a.copies && !a.delay_ns[0];
 }
 
+/* Returns true if the frame continues now, unchanged or damaged. */
 static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
 	struct xd_faults *faults = w->all->faults;

@@ -10,6 +10,6 @@ load limits
 	(($(memory_gib) >= 3)) || skip "needs 3 GiB of free memory"
 	daemon_up a --max-mr 1048576 --user-max-memory 2G --client-max-load 10000
 	equal "MRs" "$(limits -d mr)" "1048576 mrs"
-	# 690 MB are used before. The slots of the keys are kept, 224 bytes each (struct xt_key).
+	# 690 MB before the regions are freed. The slots of their keys are kept, 224 bytes each (struct xt_key).
 	rss_below 350000
 }
