@@ -102,64 +102,63 @@ static bool write_protect(uint64_t start, uint64_t length, bool on)
 
 /* ---- moving in ----------------------------------------------------------------- */
 
-/* Maps the new pages at a temporary address, while the old pages are still in place. */
-static void *map_new_pages(const struct xp_file *f, uint64_t offset, uint64_t length)
-{
-	void *p;
-
-	/* Lack of memory must be an error here, not SIGBUS later. */
-	if (fallocate(f->fd, 0, offset, length))
-		return NULL;
-	p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, f->fd, offset);
-	return p == MAP_FAILED ? NULL : p;
-}
-
 #ifdef __SANITIZE_THREAD__
-/* Threads wrote to the pages until these were protected, which ThreadSanitizer does not see. */
-static __attribute__((no_sanitize("thread"))) void copy_protected(void *to, const void *from,
-								  size_t length)
+/*
+ * ThreadSanitizer takes pwrite() for a read of pages that threads wrote to until these were
+ * protected, and mmap() for a write to pages that threads read meanwhile. These see the same bytes.
+ */
+static ssize_t write_at(int fd, const void *from, size_t length, off_t offset)
 {
-	const volatile uint64_t *word = from;
-
-	for (size_t i = 0; i < length / sizeof(*word); i++)
-		((volatile uint64_t *)to)[i] = word[i];
+	return syscall(SYS_pwrite64, fd, from, length, offset);
 }
 
-/* It takes mmap() for a write to pages that threads read meanwhile. These see the same bytes. */
 static void *map_over(void *at, size_t length, int prot, int flags, int fd, off_t offset)
 {
 	return (void *)syscall(SYS_mmap, at, length, prot, flags, fd, offset);
 }
 #else
-#define copy_protected memcpy
+#define write_at pwrite
 #define map_over mmap
 #endif
+
+/*
+ * Copies protected pages to the file. A write allocates each page of the file and fills it at once;
+ * a second mapping of the file would be filled with zeros first. Lack of memory is an error here,
+ * not SIGBUS later.
+ */
+static bool copy_to_file(const char *from, uint64_t length, const struct xp_file *f,
+			 uint64_t offset)
+{
+	ssize_t n;
+
+	while (length) {
+		n = write_at(f->fd, from, length, (off_t)offset);
+		if (n <= 0)
+			return false;
+		from += n;
+		offset += n;
+		length -= n;
+	}
+	return true;
+}
 
 static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
 	struct uffdio_range range = { start, length };
-	void *at = (void *)(uintptr_t)start, *new_pages;
-	bool moved = false;
+	void *at = (void *)(uintptr_t)start;
+	bool moved;
 
-	if (madvise(at, length, MADV_POPULATE_WRITE))
+	if (madvise(at, length, MADV_POPULATE_WRITE) || !write_protect(start, length, true))
 		return false;
-	new_pages = map_new_pages(f, offset, length);
-	if (!new_pages)
-		goto free_pages;
-	if (!write_protect(start, length, true))
-		goto unmap;
-	copy_protected(new_pages, at, length);
-	moved = map_over(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-			 f->fd, offset) != MAP_FAILED;
-	if (moved)
+	moved = copy_to_file(at, length, f, offset) &&
+		map_over(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+			 f->fd, (off_t)offset) != MAP_FAILED;
+	if (moved) {
 		ioctl(uffd, UFFDIO_WAKE, &range);
-	else
+	} else {
 		write_protect(start, length, false); /* wakes as well */
-unmap:
-	munmap(new_pages, length);
-free_pages:
-	if (!moved)
 		xp_file_free_pages(f, offset, length);
+	}
 	return moved;
 }
 

@@ -46,19 +46,25 @@ struct xp_file *xp_file_find(uint64_t dev, uint64_t inode)
 
 /* ---- allocation ---------------------------------------------------------------- */
 
+/* Writes and ftruncate() beyond RLIMIT_FSIZE raise SIGXFSZ, which kills by default. */
+static uint64_t size_limit(void)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < FILE_SIZE)
+		return limit.rlim_cur & ~(XP_PAGE_FILE_STEP - 1);
+	return FILE_SIZE;
+}
+
 static struct xp_file *new_file(void)
 {
 	struct xp_file *f = calloc(1, sizeof(*f));
-	struct rlimit limit;
 	struct stat st;
 
 	if (!f)
 		return NULL;
 	f->refs = 1;
-	f->size = FILE_SIZE;
-	/* ftruncate() beyond RLIMIT_FSIZE would raise SIGXFSZ, which kills by default. */
-	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < f->size)
-		f->size = limit.rlim_cur & ~(XP_PAGE_FILE_STEP - 1);
+	f->size = size_limit();
 	f->fd = memfd_create(XP_PAGE_FILE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (f->fd < 0)
 		goto free_file;
@@ -95,6 +101,9 @@ struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
 		if (!current || current->size < length || at > current->size - length)
 			return NULL;
 	}
+	/* The program may have lowered the limit since the file was made. */
+	if (at + length > size_limit())
+		return NULL;
 	current->used = at + length;
 	*offset = at;
 	xp_file_get(current);

@@ -87,6 +87,15 @@ def cmtime_step(output, step):
     raise ValueError(f"no step {step}")
 
 
+def life(output):
+    """Returns the median of the lives of connections in us, from the output of bench/life."""
+    for line in output.splitlines():
+        name, *numbers = line.split()
+        if name == "life":
+            return float(numbers[1])
+    raise ValueError("no lives")
+
+
 def captured(output):
     """Returns the numbers of captured and lost packets that `xroce capture` printed at its end."""
     captured, lost = re.search(r"xroce: (\d+) packets captured, (\d+) lost", output).groups()

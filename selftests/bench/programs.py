@@ -568,3 +568,20 @@ class Connects:
                                listens=lambda: str(PORT) in hosts.sh("ctl a cm -l -j xra"))
         rate = 1e6 / figures.cmtime_step(output, "connect")
         return Turn(rate, load, rate)
+
+
+class Life:
+    """Median time in us of the life of a connection: create, register 1 MiB twice, connect, exchange, disconnect, destroy.
+
+    Both ends do all of it for each connection, as a key-value store and its client do.
+    """
+
+    unit = "us"
+    xroce = True
+    lives = 200
+
+    def measure(self, hosts, tools):
+        program = tools / "bench/life"
+        _, output, load = pair(hosts, [program, PORT, 1], [program, ADDRESS["a"], PORT, 1, self.lives, 1], server_ends=False,
+                               listens=lambda: str(PORT) in hosts.sh("ctl a cm -l -j xra"))
+        return Turn(figures.life(output), load, self.lives)

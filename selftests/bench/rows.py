@@ -7,7 +7,7 @@ import collections
 
 from hosts import Layout
 from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Crowd, Faulty, Floor, FloorGso, FloorLatency,
-                      FloorLocal, FloorLocalLatency, FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders,
+                      FloorLocal, FloorLocalLatency, FloorRate, Frames, Idle, Latency, Life, Memcpy, PingPong, Rate, Senders,
                       Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
@@ -183,6 +183,7 @@ ROWS = [
     row("idle-daemon", "idle", Idle(0), WIDE, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("connects", "idle", Connects(), WIDE),
+    row("life", "idle", Life(), WIDE),
 
     # groups for `make bench T=loss`, T=capture, T=observe, T=overload and T=crowd
     *_loss_floors(),

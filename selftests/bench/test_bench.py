@@ -107,12 +107,15 @@ class Perftest(unittest.TestCase):
     def test_time_of_a_step_of_cmtime(self):
         self.assertEqual(figures.cmtime_step("create id    :  1.0 2.0 3.0 4.0\nconnect : 9.5 8.0 7.0 95.3\n", "connect"), 95.3)
 
+    def test_median_of_lives(self):
+        self.assertEqual(figures.life("destroy 920 2185 14342\nlife 6427 10590 58836\n"), 10590)
+
     def test_latency_of_qperf_in_any_unit(self):
         self.assertEqual(figures.qperf_latency("tcp_lat:\n    latency  =  35.8 us\n"), 35.8)
         self.assertEqual(figures.qperf_latency("tcp_lat:\n    latency  =  1.2 ms\n"), 1200)
 
     def test_output_without_results_is_an_error(self):
-        for parse in figures.perftest_bandwidth, figures.perftest_latency:
+        for parse in figures.perftest_bandwidth, figures.perftest_latency, figures.life:
             with self.assertRaises(ValueError):
                 parse("Couldn't connect to 10.77.0.1:18515\n")
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/wait.h>
 
@@ -591,6 +592,30 @@ static void not_laid_out(struct fixture *f)
 	       "advise_mr: invalid ranges are EINVAL, unknown advice is EOPNOTSUPP");
 }
 
+/* Adopted pages are written to a file, which is larger than the limit that the program sets. */
+static void file_size_limit(struct fixture *f)
+{
+	struct rlimit before, low;
+	uint8_t *p = anonymous(MIB);
+	struct ibv_mr *mr;
+
+	getrlimit(RLIMIT_FSIZE, &before);
+	low = (struct rlimit){ MIB, before.rlim_max };
+	setrlimit(RLIMIT_FSIZE, &low);
+	fill(p, MIB, 1);
+	mr = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && reachable(f, mr) && filled(p, MIB, 1),
+	       "memory registered below a low RLIMIT_FSIZE is not adopted, and no signal is "
+	       "raised");
+	ibv_dereg_mr(mr);
+	setrlimit(RLIMIT_FSIZE, &before);
+	mr = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(mr && kinds_are(f, mr, 1, 0, 0) && filled(p, MIB, 1),
+	       "it is adopted once the limit is high again");
+	ibv_dereg_mr(mr);
+	munmap(p, MIB);
+}
+
 int main(void)
 {
 	struct fixture f;
@@ -614,6 +639,7 @@ int main(void)
 		under_load(&f);
 		at_once(&f);
 		in_children(&f);
+		file_size_limit(&f);
 	} else {
 		tap_skip("adoption", "no access to /dev/userfaultfd");
 	}
