@@ -21,9 +21,9 @@ struct xdp_buff {
 	__u32 frame_sz;
 } __attribute__((preserve_access_index));
 
-/* Linux 6.2 */
+/* Linux 6.2. libbpf 1.4 and later declare the second one, too: the prototypes must be the same. */
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
-extern void *bpf_rdonly_cast(void *pointer, __u32 btf_id) __ksym;
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 /*
  * Returns the UDP payload in bytes of each packet of a GSO frame but the last; 0 for other frames.

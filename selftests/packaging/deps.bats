@@ -17,19 +17,48 @@ plain_make() {
 	done >"$BATS_TEST_TMPDIR/groups"
 	[[ $(plain_make -n deps Q=) == packaging/deps ]]
 	diff <(sort -u "$BATS_TEST_TMPDIR/groups") <(packaging/deps --list)
-	run -2 packaging/deps --list biuld
-	[[ $output == *biuld* ]]
+	run -2 packaging/deps --list no-group
+	[[ $output == *no-group* ]]
+}
+
+# system PACKAGE NAME...: makes commands that show a system where all but this package are installed, and the names in
+# the package lists of apt
+system() {
+	local dir=$BATS_TEST_TMPDIR
+
+	mkdir -p "$dir/bin"
+	packaging/deps --list | grep -vx "$1" | sed 's/$/ installed/' >"$dir/packages"
+	printf '%s\n' "${@:2}" >"$dir/lists"
+	printf '#!/bin/sh\ncat %s\n' "$dir/packages" >"$dir/bin/dpkg-query"
+	printf '#!/bin/sh\ncat %s\n' "$dir/lists" >"$dir/bin/apt-cache"
+	chmod +x "$dir"/bin/*
+	PATH=$dir/bin:$PATH
 }
 
 @test "deps: a missing package is named, and the target that installs it" {
-	mkdir "$BATS_TEST_TMPDIR/bin"
-	packaging/deps --list | grep -v '^clang$' | sed 's/$/ installed/' >"$BATS_TEST_TMPDIR/packages"
-	printf '#!/bin/sh\ncat %s\n' "$BATS_TEST_TMPDIR/packages" >"$BATS_TEST_TMPDIR/bin/dpkg-query"
-	chmod +x "$BATS_TEST_TMPDIR/bin/dpkg-query"
-	PATH=$BATS_TEST_TMPDIR/bin:$PATH run -1 packaging/deps --check build
+	system clang clang fio
+	run -1 packaging/deps --check build
 	echo "$output"
 	[[ $output == "These Debian packages are missing: clang"*"'make deps-build' as root"* ]]
-	PATH=$BATS_TEST_TMPDIR/bin:$PATH packaging/deps --check run
+	packaging/deps --check run
+}
+
+@test "deps: a package for tests that the release of Debian does not have is left out" {
+	system fio clang jq
+	run -0 packaging/deps
+	echo "$output"
+	[[ $output == *"tests that need them are skipped: fio" ]]
+}
+
+@test "deps: a package that the build needs is not left out, nor is any while apt has no lists" {
+	system clang jq
+	run -1 packaging/deps --check
+	echo "$output"
+	[[ $output == "These Debian packages are missing: clang"* ]]
+	system fio
+	run -1 packaging/deps --check
+	echo "$output"
+	[[ $output == "These Debian packages are missing: fio"* ]]
 }
 
 @test "deps: make names the packages that it lacks in one line, and starts no compiler" {
@@ -61,4 +90,18 @@ plain_make() {
 	PATH=$dir/bin XR_BUILD=$dir/build run -0 selftests/run "$dir/suites"
 	echo "$output"
 	[[ $output == *"0 failed, 1 skipped"* ]]
+}
+
+# Headers of libbpf 1.4 and later declare functions of the kernel that our programs call.
+@test "deps: the BPF programs compile with the headers of newer releases of libbpf" {
+	local file
+
+	cat >"$BATS_TEST_TMPDIR/newer.h" <<-END
+		extern void *bpf_rdonly_cast(const void *obj, unsigned int btf_id)
+			__attribute__((section(".ksyms"))) __attribute__((weak));
+	END
+	for file in bpf/*.bpf.c; do
+		clang -target bpf -mcpu=v3 -O2 -g -Wall -Werror -fsyntax-only -Iinclude \
+			"-I/usr/include/$("${CC:-gcc}" -print-multiarch)" -include "$BATS_TEST_TMPDIR/newer.h" "$file"
+	done
 }
