@@ -3,30 +3,21 @@
 # Open MPI of the distribution over the device, by UCX and by libfabric: two ranks on each host.
 
 load helpers
+load mpi
 
 setup_file() {
-	requires root mpirun
+	requires root mpirun.openmpi
 	/usr/bin/python3 -c 'import mpi4py.rc; mpi4py.rc.initialize = False; import mpi4py.MPI' ||
 		skip "needs the Debian package python3-mpi4py"
 	hosts_up
 	daemons_up
-	# mpirun starts processes on the other host by this command
-	cat >"$RUN/agent" <<-END
-		#!/bin/sh
-		shift
-		exec nsenter --net=/run/netns/$ID-b -- "$XROCE" run -r "$RUN/b" sh -c "\$*"
-	END
-	chmod +x "$RUN/agent"
-	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	write_agent
 }
 
-# mpi HOSTS RANKS OPTION...: runs mpi_exchange.py
+# mpi HOSTS RANKS OPTION...: runs mpi_exchange.py, with the argument $WINDOWS if it is set
 mpi() {
-	run run_on a timeout $((60 * SLOW)) mpirun --oversubscribe --bind-to none --host "$1" -np "$2" \
-		--mca plm_rsh_agent "$RUN/agent" --mca oob_tcp_if_include "$A4/24" "${@:3}" \
-		/usr/bin/python3 selftests/e2e/mpi_exchange.py
-	echo "$output"
-	[[ $status == 0 && $output == *"$2 ranks agree"* ]]
+	# shellcheck disable=SC2086
+	open_mpi "$@" /usr/bin/python3 selftests/e2e/mpi_exchange.py ${WINDOWS:-}
 }
 
 # mpi_ucx TRANSPORT HOSTS RANKS: messages between ranks use only the device
@@ -55,4 +46,9 @@ mpi_libfabric() {
 
 @test "MPI works over message endpoints of libfabric between two hosts" {
 	counter_grows b rx_packets 1000 mpi_libfabric "verbs;ofi_rxm" "$A4:2,$B4:2" 4
+}
+
+# Each window is a memory region, and UCX exchanges its key between all ranks.
+@test "MPI opens 200 windows at a time between two hosts" {
+	WINDOWS=200 counter_grows b rx_packets 1000 mpi_ucx rc_v "$A4:2,$B4:2" 4
 }

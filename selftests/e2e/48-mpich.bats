@@ -3,19 +3,14 @@
 # MPICH of the distribution (ch4:ucx) over the device: two ranks on each host.
 
 load helpers
+load mpi
 
 setup_file() {
 	requires root mpicc.mpich mpiexec.hydra
 	hosts_up
 	daemons_up
 	mpicc.mpich -O2 -o "$RUN/mpi_sums" selftests/e2e/mpi_sums.c
-	# mpiexec starts its proxy on the other host by this command
-	cat >"$RUN/agent" <<-END
-		#!/bin/sh
-		shift
-		exec nsenter --net=/run/netns/$ID-b -- "$XROCE" run -r "$RUN/b" sh -c "\$*"
-	END
-	chmod +x "$RUN/agent"
+	write_agent
 }
 
 # mpich TRANSPORT HOSTS RANKS: messages between ranks use only the device. Without -genvlist, ranks on host b would get

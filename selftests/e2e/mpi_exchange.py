@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""An MPI program: collective, point-to-point and one-sided operations; every value is checked."""
+"""An MPI program; every value is checked.
+
+Without arguments: collective, point-to-point and one-sided operations. With a number: that many windows at a time.
+"""
+import sys
 from array import array
 
 from mpi4py import MPI
@@ -52,11 +56,37 @@ def one_sided(count):
     window.Free()
 
 
-for size in 1, 100, 5000, 300000:
-    sums(size)
-    all_to_all(size // 4 + 1)
-    ring(size)
-one_sided(20000)
+def many_windows(count):
+    """Opens all windows before it uses the first, puts into each and gets from each, and frees all at the end."""
+    memories = [array("l", [-1] * 512) for _ in range(count)]
+    windows = [MPI.Win.Create(memory, 8, comm=comm) for memory in memories]
+    numbers = [array("l", [1000 * me + i]) for i in range(count)]
+    got = [array("l", [0]) for _ in range(count)]
+    right, left = (me + 1) % n, (me - 1) % n
+    for window, number in zip(windows, numbers):
+        window.Lock_all()
+        window.Put(number, right, target=(511, 1, MPI.LONG))
+        window.Flush(right)
+    comm.Barrier()
+    for window, number in zip(windows, got):
+        window.Get(number, right, target=(511, 1, MPI.LONG))
+        window.Unlock_all()
+    check("gets", got, numbers)
+    comm.Barrier()
+    check("puts", [memory[511] for memory in memories], [1000 * left + i for i in range(count)])
+    check("words beside", {memory[510] for memory in memories}, {-1})
+    for window in windows:
+        window.Free()
+
+
+if len(sys.argv) > 1:
+    many_windows(int(sys.argv[1]))
+else:
+    for size in 1, 100, 5000, 300000:
+        sums(size)
+        all_to_all(size // 4 + 1)
+        ring(size)
+    one_sided(20000)
 comm.Barrier()
 if me == 0:
     print(f"{n} ranks agree")
