@@ -126,7 +126,7 @@ endef
 export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
 flags = $(CC) $(CLANG) $(ALL_CFLAGS) $(TUNE)
 # These goals compile nothing; some of them install packages and run a second make.
-COMPILE_NOTHING := clean help deps deps-build deps-run deps-test format dist deb \
+COMPILE_NOTHING := clean help deps deps-build deps-run deps-test deps-long format dist deb \
 	check check-long check-vm demo bench bench-neighbours bench-pauses bench-floods
 ifneq ($(filter-out $(COMPILE_NOTHING),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(file <$(BUILD)/flags),$(flags))
@@ -210,7 +210,7 @@ include $(wildcard $(addsuffix /module.mk,$(MODULES)))
 .PHONY: all
 all: $$(PROGRAMS) ## build the daemon, the command line tool and the provider
 
-.PHONY: deps deps-build deps-run deps-test
+.PHONY: deps deps-build deps-run deps-test deps-long
 deps: ## install the Debian packages that building, using and testing need (as root, if any is missing)
 	$(Q)packaging/deps
 deps-build: ## install those that `make` and `make deb` need
@@ -219,11 +219,13 @@ deps-run: ## install those that the documentation uses beside the programs
 	$(Q)packaging/deps run
 deps-test: ## install those that the tests need, beside the others
 	$(Q)packaging/deps test
+deps-long: ## install those that the long tests need, beside those of the other tests
+	$(Q)packaging/deps long
 
 # A user other than root cannot install packages; tests that need a missing one fail or are skipped.
 .PHONY: try-deps
 try-deps:
-	$(Q)packaging/deps || test "$$(id -u)" != 0
+	$(Q)packaging/deps $(if $(filter check-long,$(MAKECMDGOALS)),build run test long,build run test) || test "$$(id -u)" != 0
 
 # Without -j on the command line, tests are built by one job for each processor.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))

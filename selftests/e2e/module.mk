@@ -3,7 +3,7 @@
 # Each bats file is a suite. All of them need the same programs. One runs at a time, beside virtual machines, unless it
 # measures processor time or delays.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
+E2E_LONG := $(filter $(addprefix selftests/e2e/,39-limits-% 57-ceph.bats),$(E2E_FILES))
 E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	hanging_fs hostile rdma_cm_events rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_limits \

@@ -8,13 +8,16 @@ plain_make() {
 	env -u MAKEFLAGS -u MAKELEVEL make BUILD="$BATS_TEST_TMPDIR/build" "$@"
 }
 
-@test "deps: make deps installs the packages of all groups" {
+@test "deps: make deps installs the packages of all groups but those of long tests, which make check-long installs" {
 	local group
 
 	for group in build run test; do
 		[[ $(plain_make -n "deps-$group" Q=) == "packaging/deps $group" ]]
 		packaging/deps --list "$group"
 	done >"$BATS_TEST_TMPDIR/groups"
+	[[ $(plain_make -n deps-long Q=) == "packaging/deps long" ]]
+	[[ $(plain_make -n check-long Q= MAKE=true) == "packaging/deps build run test long ||"* ]]
+	[[ $(plain_make -n check Q= MAKE=true) == "packaging/deps build run test ||"* ]]
 	[[ $(plain_make -n deps Q=) == packaging/deps ]]
 	diff <(sort -u "$BATS_TEST_TMPDIR/groups") <(packaging/deps --list)
 	run -2 packaging/deps --list no-group
@@ -27,7 +30,7 @@ system() {
 	local dir=$BATS_TEST_TMPDIR
 
 	mkdir -p "$dir/bin"
-	packaging/deps --list | grep -vx "$1" | sed 's/$/ installed/' >"$dir/packages"
+	packaging/deps --list build run test long | grep -vx "$1" | sed 's/$/ installed/' >"$dir/packages"
 	printf '%s\n' "${@:2}" >"$dir/lists"
 	printf '#!/bin/sh\ncat %s\n' "$dir/packages" >"$dir/bin/dpkg-query"
 	printf '#!/bin/sh\ncat %s\n' "$dir/lists" >"$dir/bin/apt-cache"
@@ -41,6 +44,12 @@ system() {
 	echo "$output"
 	[[ $output == "These Debian packages are missing: clang"*"'make deps-build' as root"* ]]
 	packaging/deps --check run
+	run -1 packaging/deps --check
+	[[ $output == *"'make deps' as root"* ]]
+	system ceph-mon ceph-mon
+	packaging/deps --check
+	run -1 packaging/deps --check build run test long
+	[[ $output == *" ceph-mon"*"'make deps deps-long' as root"* ]]
 }
 
 @test "deps: a package for tests that the release of Debian does not have is left out" {
