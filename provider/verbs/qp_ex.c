@@ -334,7 +334,6 @@ static void set_builders(struct ibv_qp_ex *ex)
 {
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
-	ex->wr_atomic_write = wr_atomic_write;
 	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_local_inv = wr_local_inv;
 	ex->wr_rdma_read = wr_rdma_read;
@@ -352,8 +351,15 @@ static void set_builders(struct ibv_qp_ex *ex)
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
-	of(ex)->ex_45.wr_flush = wr_flush;
 	ex->wr_abort = wr_abort;
+	/*
+	 * Programs such as librpma see by these two whether the QP has the operation, as rdma_rxe,
+	 * the other provider that has them, leaves them NULL for a QP that was created without.
+	 */
+	if (of(ex)->send_ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
+	if (of(ex)->send_ops & WITH_FLUSH)
+		of(ex)->ex_45.wr_flush = wr_flush;
 }
 
 /* ---- create -------------------------------------------------------------------- */

@@ -265,6 +265,36 @@ static struct ibv_qp *make_qp_ex(struct fixture *f, struct ibv_cq *cq, enum ibv_
 	return ibv_create_qp_ex(f->ctx, &attr);
 }
 
+/* The function that verbs.h of rdma-core 45 and later names wr_flush */
+static bool has_flush(struct ibv_qp *qp)
+{
+	const struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	void (*wr_flush)(void);
+
+	memcpy(&wr_flush, (const char *)&ex->wr_atomic_write + sizeof(ex->wr_atomic_write),
+	       sizeof(wr_flush));
+	return wr_flush;
+}
+
+static bool has_atomic_write(struct ibv_qp *qp)
+{
+	return ibv_qp_to_qp_ex(qp)->wr_atomic_write;
+}
+
+static void optional_builders(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp *write = make_qp_ex(f, cq, IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE);
+	struct ibv_qp *flush = make_qp_ex(f, cq, IBV_QPT_RC, XROCEDV_QP_EX_WITH_FLUSH);
+
+	TAP_OK(write && has_atomic_write(write) && !has_flush(write) && flush &&
+		       !has_atomic_write(flush) && has_flush(flush),
+	       "create_qp_ex: wr_atomic_write and wr_flush are NULL unless the QP has them");
+	ibv_destroy_qp(write);
+	ibv_destroy_qp(flush);
+	ibv_destroy_cq(cq);
+}
+
 static void qp_creation(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
@@ -865,6 +895,7 @@ int main(void)
 	cq_threads(&f);
 	cq_overwritten(&f);
 	clocks(&f);
+	optional_builders(&f);
 	qp_creation(&f);
 	building(&f);
 	building_atomics_and_keys(&f);
