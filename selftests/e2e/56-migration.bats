@@ -25,6 +25,7 @@ teardown() {
 		[[ ! -s $RUN/$name.pid ]] || kill -KILL "$(cat "$RUN/$name.pid")" 2>/dev/null || true
 		rm -f "$RUN/$name".*
 	done
+	[[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 20 "$BATS_TEST_TMPDIR"/{source,target} || true
 	report_failure
 }
 
