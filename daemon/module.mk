@@ -2,7 +2,7 @@
 
 # Folders from the lowest level to the highest: docs/architecture.md
 base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c json.c landlock.c log.c loop.c \
-	memory_file.c name_lock.c notify.c openmetrics.c options.c peer.c privileges.c process.c seccomp.c spawner.c)
+	memory_file.c name_lock.c notify.c openmetrics.c options.c peer.c privileges.c process.c reaper.c seccomp.c spawner.c)
 helper_SRCS := $(addprefix daemon/helper/,calls.c execute.c process.c serve.c solicit.c steer.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 # Rules of fault injection as text
@@ -18,7 +18,7 @@ memory_SRCS := $(addprefix daemon/memory/, \
 gsi_SRCS := $(addprefix daemon/gsi/,gsi.c pma.c send.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \
-	handles.c identity.c limits.c load.c monitor.c programs.c refuse.c reply.c shm.c)
+	handles.c identity.c limits.c load.c monitor.c processes.c programs.c refuse.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c \
 	mw.c objects.c pd.c port.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_show.c qp_traffic.c queue_monitor.c \
@@ -32,7 +32,7 @@ server_SRCS := $(addprefix daemon/server/, \
 	query.c scrape.c server.c show.c show_cm.c)
 
 # The part of the daemon that tests drive without a network interface
-control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
+control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c reaper.c) \
 	$(addprefix daemon/datapath/,capture.c capture_options.c $(fault_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) \
 	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 

@@ -119,6 +119,9 @@ static const struct option_row rows[] = {
 	  AT(user_max_cm_channels), 1, 262144 },
 	{ "user-max-files", "N", "file descriptors held for one user (a quarter of LimitNOFILE)",
 	  NUMBER, AT(user_max_files), 1, INT32_MAX },
+	{ "user-max-processes", "N",
+	  "processes that serve programs of one user (twice --user-max-clients)", NUMBER,
+	  AT(user_max_processes), 1, 1048576 },
 	{ "user-max-memory", "BYTES", "memory of xroced for one user (a quarter of RAM)", SIZE,
 	  AT(user_max_memory), 0, UINT64_MAX },
 	{ "user-max-pinned", "BYTES", "memory that one user may register; K, M, G, T (half of RAM)",
@@ -512,6 +515,8 @@ static void set_user_limits(struct xd_options *o)
 	default_to_half(&o->user_max_srq, o->max_srq);
 	default_to_half(&o->user_max_cm_id, o->max_cm_id);
 	default_to_half(&o->user_max_cm_channels, o->max_cm_channels);
+	if (!o->user_max_processes) /* a gate and a mover for each program */
+		o->user_max_processes = 2 * o->user_max_clients;
 }
 
 const char *xd_option_name(size_t offset)

@@ -53,7 +53,8 @@ struct xd_options {
 	/* of all clients of one user together; operators are exempt */
 	uint32_t user_max_clients, user_max_qp, user_max_cq, user_max_mr, user_max_pd, user_max_ah,
 		user_max_srq;
-	uint32_t user_max_files;  /* descriptors; 0: a quarter of RLIMIT_NOFILE */
+	uint32_t user_max_files; /* descriptors; 0: a quarter of RLIMIT_NOFILE */
+	uint32_t user_max_processes;
 	uint64_t user_max_pinned; /* bytes that a user may register */
 	uint64_t user_max_memory; /* bytes of the daemon's memory for a user's objects */
 	uint32_t nak_rate;	  /* packets per second and CPU that require a NAK */

@@ -13,6 +13,7 @@
  *   shm.c          memory shared with the client, which holds rings and doorbells
  *   load.c         processor time of requests
  *   limits.c       limits of users and of the device
+ *   processes.c    charges for its gate and its movers
  *   programs.c     programs, for metrics
  *   monitor.c      events for the readers of `xroce monitor`
  *   client.c       start and end of a client

@@ -6,6 +6,7 @@
 #include "daemon/base/jobs.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
+#include "daemon/base/reaper.h"
 #include "client.h"
 
 int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct xd_client_ops *ops,
@@ -20,6 +21,9 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
 		err = xd_delayed_start(cs);
 	if (err)
 		return err;
+	cs->reaper = xd_reaper_new(dev->loop);
+	if (!cs->reaper)
+		return -ENOMEM;
 	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + dev->opt->max_cm_channels +
 						  2 * XD_RESERVED_CLIENTS + 2);
 	return cs->jobs ? 0 : -ENOMEM;
@@ -38,6 +42,7 @@ bool xd_clients_stop(struct xd_clients *cs)
 	xd_monitors_free(&cs->monitors);
 	xd_events_stop(cs);
 	xd_delayed_stop(cs);
+	xd_reaper_free(cs->reaper);
 	xd_limits_free(&cs->limits);
 	xd_programs_free(&cs->programs);
 	return true;

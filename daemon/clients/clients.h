@@ -19,6 +19,7 @@
 struct xd_client;
 struct xd_device;
 struct xd_jobs;
+struct xd_reaper;
 struct xd_reply;
 struct xd_request;
 
@@ -41,6 +42,7 @@ struct xd_clients {
 	uint32_t count, last_id;
 	uint32_t channels; /* of rdma_cm, among the clients */
 	struct xd_jobs *jobs;
+	struct xd_reaper *reaper; /* of gates and movers */
 	struct xd_kinds kinds;
 	struct xd_limits limits;
 	struct xd_blocked blocked;

@@ -14,6 +14,7 @@
 #include "daemon/base/loop.h"
 #include "client.h"
 #include "load.h"
+#include "processes.h"
 #include "request.h"
 
 /* ---- when requests are read ------------------------------------------------------- */
@@ -275,10 +276,25 @@ static void refuse(struct xd_client *c, const void *data, size_t len, int err)
 
 	parse(data, len, &req);
 	c->connection.busy = true;
-	xd_refuse(c, err, "the descriptors of the request could not be received");
+	if (!*c->connection.why)
+		xd_refuse(c, err, "the descriptors of the request could not be received");
 	c->connection.type = req.type;
 	c->connection.seq = req.seq;
 	xd_reply_send(c, err, NULL);
+}
+
+/* Has the gate, which is started if need be, receive the next request. */
+static int take_by_gate(struct xd_client *c)
+{
+	struct xd_connection *con = &c->connection;
+	int err = 0;
+
+	con->why[0] = '\0';
+	if (!con->gate.spawner)
+		return -EOPNOTSUPP;
+	if (!con->gate.watch)
+		err = xd_process_charge(c, 0, &con->gate.process);
+	return err ? err : xd_gate_take(&con->gate, con->fd);
 }
 
 /*
@@ -301,7 +317,7 @@ static void receive(struct xd_client *c)
 			c->connection.end(c);
 			return;
 		}
-		err = xd_gate_take(&c->connection.gate, c->connection.fd);
+		err = take_by_gate(c);
 		if (!err) {
 			watch_socket(c);
 			return;

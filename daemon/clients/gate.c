@@ -10,6 +10,7 @@
 
 #include "daemon/base/fd_message.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/reaper.h"
 #include "daemon/base/spawner.h"
 #include "gate_message.h"
 
@@ -17,6 +18,7 @@ void xd_gate_init(struct xd_gate *gate)
 {
 	gate->pidfd = gate->sock = -1;
 	gate->watch = NULL;
+	gate->process = NULL;
 	gate->taking = false;
 }
 
@@ -54,10 +56,11 @@ static int start(struct xd_gate *gate, int client_fd)
 	int pair[2], fds[2], err = 0;
 	pid_t pid;
 
-	if (!gate->spawner)
-		return -EOPNOTSUPP;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		err = -errno;
+		xd_gate_close(gate);
+		return err;
+	}
 	fds[0] = client_fd;
 	fds[1] = pair[1];
 	gate->sock = pair[0];
@@ -85,10 +88,10 @@ int xd_gate_take(struct xd_gate *gate, int client_fd)
 void xd_gate_close(struct xd_gate *gate)
 {
 	xd_watch_del(gate->watch);
-	if (gate->pidfd >= 0) {
+	if (gate->pidfd >= 0)
 		syscall(SYS_pidfd_send_signal, gate->pidfd, SIGKILL, NULL, 0);
-		close(gate->pidfd);
-	}
+	if (gate->process)
+		xd_reaper_add(gate->process, gate->pidfd);
 	if (gate->sock >= 0)
 		close(gate->sock);
 	xd_gate_init(gate);

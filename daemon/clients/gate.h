@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct xd_killed;
 struct xd_loop;
 struct xd_spawner;
 struct xd_watch;
@@ -25,7 +26,8 @@ struct xd_gate {
 	struct xd_spawner *spawner; /* NULL: requests with descriptors are refused */
 	xd_gate_fn fn;
 	void *arg;
-	int pidfd, sock; /* -1: not started */
+	struct xd_killed *process; /* charge for it, see processes.h; NULL: none */
+	int pidfd, sock;	   /* -1: not started */
 	struct xd_watch *watch;
 	bool taking; /* the process receives a request, and has not passed it on yet */
 };
@@ -33,8 +35,8 @@ struct xd_gate {
 /* The caller sets loop, spawner, fn and arg. */
 void xd_gate_init(struct xd_gate *gate);
 /*
- * Has the gate, which is started if need be, receive one request from a client's socket; fn()
- * follows. Returns -errno if it cannot.
+ * Has the gate receive one request from a client's socket; fn() follows. If it is not started yet
+ * (gate->watch NULL), it is, and gate->process is the charge for it. Returns -errno if it cannot.
  */
 int xd_gate_take(struct xd_gate *gate, int client_fd);
 void xd_gate_close(struct xd_gate *gate);

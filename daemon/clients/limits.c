@@ -15,6 +15,7 @@
 #define CONNECTION_FDS 3
 /* Socket and timer of a channel of rdma_cm */
 #define CHANNEL_FDS 2
+#define CLIENT_BYTES ((struct xd_bytes){ .memory = sizeof(struct xd_client) })
 
 void xd_limits_init(struct xd_limits *limits, uint32_t user_max_files)
 {
@@ -75,15 +76,15 @@ static struct xd_user *new_user(struct xd_limits *limits, const struct xd_identi
 }
 
 /*
- * Frees the users that have no clients. One whose bucket is not empty, or whose memory must not be
- * mapped, stays: connecting again must not change that.
+ * Frees the users that have neither clients nor processes. One whose bucket is not empty, or whose
+ * memory must not be mapped, stays: connecting again must not change that.
  */
 static void free_users(struct xd_limits *limits, uint64_t now)
 {
 	struct xd_user **at = &limits->users, *u;
 
 	while ((u = *at)) {
-		if (u->clients || u->bucket > now || u->unmapped_until > now) {
+		if (u->clients || u->processes || u->bucket > now || u->unmapped_until > now) {
 			at = &u->next;
 			continue;
 		}
@@ -97,17 +98,15 @@ void xd_limits_free(struct xd_limits *limits)
 	free_users(limits, UINT64_MAX);
 }
 
+void xd_users_free_unused(struct xd_limits *limits)
+{
+	free_users(limits, xd_now());
+}
+
 static uint32_t connection_fds(const struct xd_client *c)
 {
 	return c->connection.channel ? CHANNEL_FDS
 				     : CONNECTION_FDS + xd_workers_count(c->dev->workers);
-}
-
-/* Memory of a client itself and of its gate, which a channel does not have */
-static struct xd_bytes client_bytes(const struct xd_client *c)
-{
-	return (struct xd_bytes){ .memory = sizeof(*c) +
-					    (c->connection.channel ? 0 : XD_PROCESS_BYTES) };
 }
 
 /* Checks the limits, and charges what a client without objects has. */
@@ -122,12 +121,12 @@ static int admit(struct xd_client *c)
 		return REACHED(c, -EDQUOT, user_max_clients);
 	if (c->clients->count - c->clients->channels >= opt->max_clients + reserve)
 		return REACHED(c, -ENOMEM, max_clients);
-	err = xd_user_charge(c, client_bytes(c));
+	err = xd_user_charge(c, CLIENT_BYTES);
 	if (err)
 		return err;
 	err = xd_user_take_fds(c, connection_fds(c));
 	if (err)
-		xd_user_uncharge(c, client_bytes(c));
+		xd_user_uncharge(c, CLIENT_BYTES);
 	return err;
 }
 
@@ -147,13 +146,11 @@ int xd_user_may_open_channel(struct xd_client *c)
 void xd_user_opened_channel(struct xd_client *c)
 {
 	uint32_t fds = connection_fds(c);
-	struct xd_bytes bytes = client_bytes(c);
 
 	c->connection.channel = true;
 	c->user->channels++;
 	c->clients->channels++;
 	xd_user_put_fds(c, fds - connection_fds(c));
-	xd_user_uncharge(c, (struct xd_bytes){ .memory = bytes.memory - client_bytes(c).memory });
 }
 
 int xd_user_join(struct xd_client *c)
@@ -172,7 +169,7 @@ int xd_user_join(struct xd_client *c)
 	err = admit(c);
 	if (err) {
 		c->user = NULL;
-		free_users(limits, xd_now());
+		xd_users_free_unused(limits);
 		return err;
 	}
 	u->clients++;
@@ -184,13 +181,13 @@ void xd_user_leave(struct xd_client *c)
 	if (!c->user)
 		return;
 	xd_user_put_fds(c, connection_fds(c));
-	xd_user_uncharge(c, client_bytes(c));
+	xd_user_uncharge(c, CLIENT_BYTES);
 	c->user->clients--;
 	if (c->connection.channel) {
 		c->user->channels--;
 		c->clients->channels--;
 	}
-	free_users(&c->clients->limits, xd_now());
+	xd_users_free_unused(&c->clients->limits);
 }
 
 /* ---- memory and descriptors -------------------------------------------------------- */

@@ -36,7 +36,8 @@ struct xd_user {
 	uid_t uid;
 	bool is_operator;
 	uint32_t clients;
-	uint32_t channels; /* of rdma_cm, among the clients */
+	uint32_t channels;  /* of rdma_cm, among the clients */
+	uint32_t processes; /* gates and movers that have not ended, see processes.h */
 	uint32_t objects[XD_MAX_KINDS];
 	uint32_t groups; /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
@@ -47,7 +48,7 @@ struct xd_user {
 };
 
 struct xd_limits {
-	struct xd_user *users;	     /* with clients, or with a bucket that is not empty */
+	struct xd_user *users;	     /* all that are remembered */
 	uint32_t user_max_files;     /* descriptors of one user */
 	struct xd_fd_quota fds;	     /* of all users */
 	struct xd_fd_quota user_fds; /* of all users but operators */
@@ -56,6 +57,8 @@ struct xd_limits {
 void xd_limits_init(struct xd_limits *limits, uint32_t user_max_files);
 
 void xd_limits_free(struct xd_limits *limits);
+/* Frees the users that have neither clients nor anything that must be remembered. */
+void xd_users_free_unused(struct xd_limits *limits);
 
 /*
  * Stores the text "NAME is VALUE" for the reply, which explains the error to the program. Returns

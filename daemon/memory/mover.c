@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/base/reaper.h"
 #include "daemon/base/spawner.h"
 #include "mover_internal.h"
 
@@ -34,28 +35,30 @@ void xd_movers_set_worker(struct xd_movers *ms, uint32_t i, const struct xd_move
 	ms->worker[i].worker = *w;
 }
 
-static void close_process(struct xd_mover *m)
+static void let_go(struct xd_killed *process, int pidfd)
 {
-	if (m->pidfd >= 0)
-		close(m->pidfd);
-	if (m->sock >= 0)
-		close(m->sock);
-	m->pidfd = m->sock = -1;
+	if (process)
+		xd_reaper_add(process, pidfd);
+	else if (pidfd >= 0)
+		close(pidfd);
 }
 
 static void mover_free(struct xd_mover *m)
 {
-	close_process(m);
+	if (m->sock >= 0)
+		close(m->sock);
 	if (m->area)
 		munmap(m->area, m->area_size);
 	pthread_mutex_destroy(&m->list_lock);
 	free(m);
 }
 
-static void free_unused(struct xd_movers *ms)
+void xd_movers_free_unused(struct xd_movers *ms)
 {
 	struct xd_mover *m, *next;
 
+	if (!ms)
+		return;
 	pthread_mutex_lock(&ms->lock);
 	m = ms->unused;
 	ms->unused = NULL;
@@ -70,7 +73,7 @@ void xd_movers_free(struct xd_movers *ms)
 {
 	if (!ms)
 		return;
-	free_unused(ms);
+	xd_movers_free_unused(ms);
 	pthread_mutex_destroy(&ms->lock);
 	free(ms);
 }
@@ -78,14 +81,16 @@ void xd_movers_free(struct xd_movers *ms)
 void xd_mover_unref(struct xd_mover *m)
 {
 	struct xd_movers *ms = m->all;
+	struct xd_killed *process = m->process;
+	int pidfd = m->pidfd;
 
 	if (__atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	close_process(m);
 	pthread_mutex_lock(&ms->lock);
 	m->next = ms->unused;
 	ms->unused = m;
 	pthread_mutex_unlock(&ms->lock);
+	let_go(process, pidfd); /* the end of the process frees the mover */
 }
 
 void xd_mover_ref(struct xd_mover *m)
@@ -182,12 +187,13 @@ static int start_process(struct xd_mover *m, int area_fd, int mem_fd, int maps_f
 	return m->pidfd < 0 ? m->pidfd : 0;
 }
 
-int xd_mover_new(struct xd_movers *ms, int mem_fd, int maps_fd, struct xd_mover **out)
+int xd_mover_new(struct xd_movers *ms, int mem_fd, int maps_fd, struct xd_killed *process,
+		 struct xd_mover **out)
 {
 	struct xd_mover *m;
 	int area_fd = -1, err;
 
-	free_unused(ms);
+	xd_movers_free_unused(ms);
 	m = calloc(1, sizeof(*m) + ms->workers * sizeof(m->channel[0]));
 	if (!m)
 		return -ENOMEM;
@@ -203,11 +209,13 @@ int xd_mover_new(struct xd_movers *ms, int mem_fd, int maps_fd, struct xd_mover 
 	}
 	if (area_fd >= 0)
 		close(area_fd);
-	if (err)
+	if (err) {
 		mover_free(m);
-	else
-		*out = m;
-	return err;
+		return err;
+	}
+	m->process = process;
+	*out = m;
+	return 0;
 }
 
 void xd_mover_end(struct xd_mover *m)
@@ -222,11 +230,18 @@ void xd_mover_end(struct xd_mover *m)
 
 void xd_mover_put(struct xd_mover *m)
 {
+	struct xd_killed *process;
+	int pidfd;
+
 	if (!m)
 		return;
 	xd_mover_end(m);
-	if (!__atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL))
-		mover_free(m);
+	process = m->process;
+	pidfd = m->pidfd;
+	if (__atomic_sub_fetch(&m->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	mover_free(m);
+	let_go(process, pidfd);
 }
 
 /* ---- state ----------------------------------------------------------------------- */

@@ -18,6 +18,7 @@
 
 #include "daemon/transport/memory.h"
 
+struct xd_killed;
 struct xd_mover;
 struct xd_movers;
 struct xd_spawner;
@@ -37,6 +38,8 @@ void xd_movers_set_worker(struct xd_movers *ms, uint32_t i, const struct xd_move
 /* Memory of one mover that is shared with it: rings and staging. ms NULL: 0. */
 uint64_t xd_movers_bytes(const struct xd_movers *ms);
 void xd_movers_free(struct xd_movers *ms); /* without movers in use; NULL allowed */
+/* Frees movers that have ended and that a worker was the last to use. NULL allowed. */
+void xd_movers_free_unused(struct xd_movers *ms);
 
 /* ---- worker `worker`, under its lock --------------------------------------------- */
 
@@ -57,8 +60,13 @@ void xd_movers_disarm(struct xd_movers *ms, uint32_t worker);
 
 /* ---- one mover ------------------------------------------------------------------- */
 
-/* Starts a mover for the memory behind the descriptors (proc.h), which it copies. Any thread. */
-int xd_mover_new(struct xd_movers *ms, int mem_fd, int maps_fd, struct xd_mover **mover);
+/*
+ * Starts a mover for the memory behind the descriptors (proc.h), which it copies. Any thread.
+ * process: is given to xd_reaper_add() after the mover was killed and is not used any more; taken
+ * over unless an error is returned. NULL: nothing.
+ */
+int xd_mover_new(struct xd_movers *ms, int mem_fd, int maps_fd, struct xd_killed *process,
+		 struct xd_mover **mover);
 /*
  * Kills the process without waiting for its end: accesses that are under way, and all later ones,
  * end with -EFAULT. Any thread. NULL allowed.

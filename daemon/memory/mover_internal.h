@@ -42,6 +42,7 @@ struct xd_mover {
 	uint32_t refs; /* atomic: owner, allocated pieces, listed channels */
 	bool ended;    /* atomic */
 	int pidfd, sock;
+	struct xd_killed *process; /* takes the pidfd at the end; NULL: it is closed */
 	pthread_mutex_t list_lock; /* from a request for mappings to its last reply */
 	pid_t pid;
 	struct xd_mover_area *area;

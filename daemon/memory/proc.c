@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "daemon/base/reaper.h"
 #include "mover.h"
 
 /*
@@ -69,6 +70,8 @@ static void give_back(struct xd_proc_quota quota)
 {
 	xd_fds_put(quota.fds, XD_PROC_FDS);
 	xd_fds_put(quota.procs, 1);
+	if (quota.process)
+		xd_reaper_add(quota.process, -1);
 }
 
 int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_proc_quota quota,
@@ -129,9 +132,12 @@ int xd_proc_start_mover(struct xd_proc *proc)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&proc->lock);
 	if (!proc->mover) {
-		err = xd_mover_new(proc->movers, proc->mem_fd, proc->maps_fd, &m);
-		if (!err)
+		err = xd_mover_new(proc->movers, proc->mem_fd, proc->maps_fd, proc->quota.process,
+				   &m);
+		if (!err) {
+			proc->quota.process = NULL;
 			__atomic_store_n(&proc->mover, m, __ATOMIC_RELEASE);
+		}
 	}
 	pthread_mutex_unlock(&proc->lock);
 	return err;

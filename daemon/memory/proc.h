@@ -15,17 +15,18 @@
 
 #include "daemon/base/fd_quota.h"
 
+struct xd_killed;
 struct xd_mover;
 struct xd_movers;
 struct xd_vma;
 
-/* Quotas that an address space counts for. They must outlive it. */
+/* What an address space counts for. The quotas must outlive it. */
 struct xd_proc_quota {
 	struct xd_fd_quota *fds;   /* XD_PROC_FDS descriptors */
 	struct xd_fd_quota *procs; /* address spaces, each of which may have a mover */
+	struct xd_killed *process; /* of the mover, which takes it when it starts; NULL: none */
 };
-/* mem and maps; pidfd and socket of the mover */
-#define XD_PROC_FDS 4
+#define XD_PROC_FDS 2 /* mem and maps */
 
 struct xd_proc {
 	uint32_t refs; /* atomic */

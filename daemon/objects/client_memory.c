@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "daemon/clients/processes.h"
 #include "daemon/clients/request.h"
 #include "daemon/memory/mover.h"
 #include "daemon/memory/region.h"
@@ -16,46 +17,23 @@ void xd_client_memory_init(struct xd_client_memory *m)
 	};
 }
 
-static uint64_t mover_bytes(const struct xd_client *c)
-{
-	return xd_movers_bytes(c->dev->movers) + XD_PROCESS_BYTES;
-}
-
-/* Charges the user for the movers of all address spaces. */
-static int charge_movers(struct xd_client *c)
-{
-	struct xd_client_memory *m = &c->objects->memory;
-	uint32_t procs = __atomic_load_n(&m->procs.used, __ATOMIC_RELAXED);
-	int err = 0;
-
-	for (; !err && m->movers < procs; m->movers += !err)
-		err = xd_client_charge(c, mover_bytes(c));
-	return err;
-}
-
-void xd_client_uncharge_movers(struct xd_client *c)
-{
-	struct xd_client_memory *m = &c->objects->memory;
-	uint32_t procs = __atomic_load_n(&m->procs.used, __ATOMIC_RELAXED);
-
-	for (; m->movers > procs; m->movers--)
-		xd_client_uncharge(c, mover_bytes(c));
-}
-
-int xd_client_take_proc(struct xd_client *c)
+int xd_client_take_proc(struct xd_client *c, struct xd_proc_quota *quota)
 {
 	struct xd_fd_quota *procs = &c->objects->memory.procs;
 	int err;
 
 	if (!xd_fds_take(procs, 1))
 		return xd_limit_reached(c, -EDQUOT, procs->name, procs->limit);
-	err = charge_movers(c);
-	if (!err)
-		err = xd_user_take_fds(c, XD_PROC_FDS);
-	if (err) {
-		xd_fds_put(procs, 1);
-		xd_client_uncharge_movers(c);
+	quota->fds = &c->user->fds;
+	quota->procs = procs;
+	err = xd_user_take_fds(c, XD_PROC_FDS);
+	if (!err) {
+		err = xd_process_charge(c, xd_movers_bytes(c->dev->movers), &quota->process);
+		if (err)
+			xd_user_put_fds(c, XD_PROC_FDS);
 	}
+	if (err)
+		xd_fds_put(procs, 1);
 	return err;
 }
 

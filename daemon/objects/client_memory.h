@@ -16,6 +16,7 @@
 struct xd_client;
 struct xd_mem;
 struct xd_proc;
+struct xd_proc_quota;
 struct xt_mem;
 
 /*
@@ -26,7 +27,6 @@ struct xt_mem;
 
 struct xd_client_memory {
 	struct xd_fd_quota procs; /* address spaces */
-	uint32_t movers;	  /* that the user is charged for */
 	struct xd_proc *proc;	  /* NULL: the client sent no descriptors yet */
 	struct xd_mem *all;	  /* NULL: no reserved L_Key */
 	struct xt_mem *xt;	  /* the same for engines; changed while workers are paused */
@@ -40,10 +40,8 @@ struct xd_client_memory {
 /* Returns the client's address space, NULL if none was sent. */
 struct xd_proc *xd_client_proc(const struct xd_client *c);
 void xd_client_memory_init(struct xd_client_memory *m);
-/* Counts one more address space, whose struct xd_proc takes it over. -EDQUOT, -EMFILE. */
-int xd_client_take_proc(struct xd_client *c);
-/* Ends the charge for movers of freed address spaces. To be called after jobs that free some. */
-void xd_client_uncharge_movers(struct xd_client *c);
+/* Counts one more address space, for xd_proc_new(). -EDQUOT, -EMFILE, -ENOMEM. */
+int xd_client_take_proc(struct xd_client *c, struct xd_proc_quota *quota);
 /* Replaces the address space, e.g. after fork(). Takes over the reference. */
 void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc);
 /* Adds the client's mover to an object of SHOW. */

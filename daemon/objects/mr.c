@@ -50,7 +50,6 @@ static void unmap_done(struct xd_client_job *job)
 	struct xd_client *c = job->client;
 
 	xd_user_uncharge(c, mr->charged);
-	xd_client_uncharge_movers(c);
 	if (mr->reply)
 		xd_reply_send(c, 0, NULL);
 	free(mr);

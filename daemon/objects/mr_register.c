@@ -43,9 +43,10 @@ struct build {
 	uint32_t nfds;
 
 	int err;
-	uint8_t *dm_bytes;	  /* memory of dm, which itself may be freed before the job runs */
-	struct xd_proc *proc;	  /* address space if there is no new one */
-	struct xd_proc *new_proc; /* created from descriptors of this request */
+	uint8_t *dm_bytes;    /* memory of dm, which itself may be freed before the job runs */
+	struct xd_proc *proc; /* address space if there is no new one */
+	struct xd_proc_quota quota; /* for new_proc */
+	struct xd_proc *new_proc;   /* created from descriptors of this request */
 	struct xd_mem *mem;
 };
 
@@ -168,7 +169,7 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 	b->fds = malloc((b->nfds + 1) * sizeof(*b->fds));
 	if (!b->segment || !b->fds)
 		return -ENOMEM;
-	err = b->flags & XR_REGF_PROC_FDS ? xd_client_take_proc(c) : 0;
+	err = b->flags & XR_REGF_PROC_FDS ? xd_client_take_proc(c, &b->quota) : 0;
 	if (err)
 		return err;
 	memcpy(b->segment, q->segment, list);
@@ -201,13 +202,9 @@ static void build_run(struct xd_client_job *job)
 		.quota = &job->client->user->fds,
 		.absent = &job->client->objects->memory.absent,
 	};
-	struct xd_proc_quota quota = {
-		.fds = req.quota,
-		.procs = &job->client->objects->memory.procs,
-	};
 
 	if (b->flags & XR_REGF_PROC_FDS)
-		b->err = xd_proc_new(job->client->dev->movers, &b->fds[n], id->pid, quota,
+		b->err = xd_proc_new(job->client->dev->movers, &b->fds[n], id->pid, b->quota,
 				     &b->new_proc);
 	req.proc = b->new_proc ? b->new_proc : b->proc;
 	if (!b->err)
@@ -354,7 +351,6 @@ static void release_done(struct xd_client_job *job)
 
 	xd_user_uncharge(c, b->charged);
 	build_free(b);
-	xd_client_uncharge_movers(c);
 }
 
 /* Unmapping takes time, so it is left to a job. */

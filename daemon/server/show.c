@@ -302,12 +302,18 @@ static void put_other_limits(struct json *j, const struct xd_clients *cs)
 {
 	const struct xd_options *opt = cs->dev->opt;
 	const struct xd_limits *limits = &cs->limits;
+	const struct xd_user *u;
+	uint32_t processes = 0;
 
+	for (u = limits->users; u; u = u->next)
+		processes += u->processes;
 	put_limit(j, "clients", "max-clients", cs->count - cs->channels, opt->user_max_clients);
 	json_number(j, "device", opt->max_clients);
 	json_end(j, '}');
 	put_limit(j, "cm_channels", "max-cm-channels", cs->channels, opt->user_max_cm_channels);
 	json_number(j, "device", opt->max_cm_channels);
+	json_end(j, '}');
+	put_limit(j, "processes", "max-processes", processes, opt->user_max_processes);
 	json_end(j, '}');
 	put_limit(j, "files", "max-files", __atomic_load_n(&limits->fds.used, __ATOMIC_RELAXED),
 		  limits->user_max_files);
@@ -341,6 +347,7 @@ static void put_user(struct json *j, const struct xd_clients *cs, const struct x
 	json_number(j, "cm_channels", u->channels);
 	for (kind = 0; kind < cs->kinds.n; kind++)
 		json_number(j, cs->kinds.ops[kind]->name, u->objects[kind]);
+	json_number(j, "processes", u->processes);
 	json_number(j, "files", __atomic_load_n(&u->fds.used, __ATOMIC_RELAXED));
 	json_number(j, "pinned", u->bytes.pinned);
 	json_number(j, "memory", u->bytes.memory);

@@ -191,6 +191,24 @@ int open_fds(void)
 	return n;
 }
 
+/* Waits until the processes of clients that ended have ended, too. */
+static bool processes_end(const struct xd_clients *cs)
+{
+	const uint64_t until = xd_now() + 10000000000ull;
+	const struct xd_user *u = cs->limits.users;
+
+	while (u && xd_now() < until) {
+		if (!u->processes) {
+			u = u->next;
+			continue;
+		}
+		usleep(1000);
+		settle();
+		u = cs->limits.users;
+	}
+	return !u;
+}
+
 /* Users without clients may stay for a while: they still have a bucket. */
 static bool users_left(const struct xd_clients *cs)
 {
@@ -211,10 +229,10 @@ bool nothing_left(void)
 	for (i = 0; i < XD_KINDS; i++)
 		objects += cs->kinds.objects[i];
 	xd_mem_totals(&totals);
-	return !cs->first && !cs->count && !users_left(cs) && !cs->limits.fds.used && !objects &&
-	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !o->mcast.first &&
-	       !fake.doorbells && !fake.captures && !fake.refused && !totals.mapped &&
-	       !totals.pinned && !o->pd_ids.used;
+	return processes_end(cs) && !cs->first && !cs->count && !users_left(cs) &&
+	       !cs->limits.fds.used && !objects && !fake.map_keys && !fake.map_qps &&
+	       !fake.map_groups && !o->mcast.first && !fake.doorbells && !fake.captures &&
+	       !fake.refused && !totals.mapped && !totals.pinned && !o->pd_ids.used;
 }
 
 uint32_t alloc_pd(struct conn *c)

@@ -21,8 +21,8 @@ spawner_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileg
 spawner_test_LIBS := -lcap
 steer_test_SRCS := daemon/helper/steer.c daemon/base/log.c daemon/base/loop.c
 steer_test_LIBS := -Wl$(comma)--wrap=ioctl
-mover_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges.c process.c seccomp.c \
-	spawner.c) \
+mover_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges.c process.c reaper.c \
+	seccomp.c spawner.c) \
 	$(addprefix daemon/memory/,mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c proc.c proc_maps.c)
 mover_test_LIBS := -lcap
 mover_order_test_SRCS := $(mover_test_SRCS)
@@ -58,7 +58,7 @@ $(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(co
 
 # Clients of any user
 $(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_LIB),transport cm,$(control_LIBS) \
-	-Wl$(comma)--wrap=xd_identity_open,,parallel))
+	-Wl$(comma)--wrap=xd_identity_open -Wl$(comma)--wrap=syscall,,parallel))
 
 # Steps of pauses; the functions of fake_device.c that pause and resume are redirected to the test.
 pauses_WRAPS := xd_workers_pause xd_workers_resume xd_workers_resume_no_wake xd_worker_pause xd_worker_resume \

@@ -61,7 +61,7 @@ static struct xd_mover *new_mover(void)
 	int mem = open("/proc/self/mem", O_RDWR), maps = open("/proc/self/maps", O_RDONLY);
 	struct xd_mover *m = NULL;
 
-	if (xd_mover_new(movers, mem, maps, &m))
+	if (xd_mover_new(movers, mem, maps, NULL, &m))
 		m = NULL;
 	close(mem);
 	close(maps);

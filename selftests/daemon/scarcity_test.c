@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/clients/processes.h"
+#include "daemon/memory/mover.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
 #include "control.h"
@@ -113,18 +115,35 @@ struct holdings {
 	uint64_t bytes, dm_bytes, mapped;
 };
 
+/* Returns the number of processes, after those that were killed have ended. */
+static uint32_t processes_of(const struct conn *c)
+{
+	uint32_t now = !!c->client->connection.gate.watch + c->client->objects->memory.procs.used;
+
+	for (int i = 0; i < 10000 && c->client->user->processes != now; i++)
+		usleep(1000), settle();
+	MUST(c->client->user->processes == now);
+	return now;
+}
+
 static struct holdings holdings(const struct conn *c)
 {
 	const struct xd_objects *o = &fake.server->objects;
 	const struct xd_clients *cs = &o->clients;
+	uint32_t movers = c->client->objects->memory.procs.used;
+	uint32_t processes = processes_of(c);
 	struct xd_mem_totals totals;
 	struct holdings h;
 
 	memset(&h, 0, sizeof(h));
 	memcpy(h.objects, cs->kinds.objects, sizeof(h.objects));
 	xd_mem_totals(&totals);
-	/* The client keeps the address space of a request that fails later, and pays for it. */
-	h.fds = cs->limits.fds.used - c->client->objects->memory.procs.used * XD_PROC_FDS;
+	/*
+	 * The client keeps the address space of a request that fails later, and pays for it, as for
+	 * its gate.
+	 */
+	h.fds = cs->limits.fds.used - c->client->objects->memory.procs.used * XD_PROC_FDS -
+		processes * XD_PROCESS_FDS;
 	h.pd_ids = o->pd_ids.used;
 	h.xrc_domains = o->xrc_domains.used;
 	h.groups = o->mcast.count;
@@ -133,7 +152,8 @@ static struct holdings holdings(const struct conn *c)
 	h.map_groups = fake.map_groups;
 	h.doorbells = fake.doorbells;
 	h.bytes = c->client->user->bytes.pinned + c->client->user->bytes.memory -
-		  c->client->charged;
+		  c->client->charged - processes * XD_PROCESS_BYTES -
+		  movers * xd_movers_bytes(fake.dev.movers);
 	h.dm_bytes = c->client->objects->dm_bytes;
 	h.mapped = totals.mapped;
 	return h;

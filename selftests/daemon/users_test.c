@@ -7,13 +7,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
 #include "control.h"
+#include "daemon/clients/processes.h"
 #include "daemon/memory/mover.h"
 #include "daemon/memory/proc.h"
 #include "daemon/transport/engine.h"
@@ -392,7 +395,8 @@ static void test_address_spaces(void)
 	TAP_OK(err == -EDQUOT && n == XD_CLIENT_PROCS &&
 		       explained(&c, "number of address spaces of a client is 8"),
 	       "a client has a limit of address spaces, which is named");
-	TAP_OK(c.client->user->fds.used == 4 + n * XD_PROC_FDS, "their descriptors count");
+	TAP_OK(c.client->user->fds.used == 4 + XD_PROCESS_FDS + n * (XD_PROC_FDS + XD_PROCESS_FDS),
+	       "their descriptors count");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, first) && !reg_private(&c, pd, page, 8, RW),
 	       "deregistering the last region of one makes room");
 	disconnect(&c);
@@ -484,14 +488,16 @@ static void test_processes(void)
 	int i, err;
 
 	open_as(&a, ALICE);
-	TAP_OK(a.client->user->bytes.memory > XD_PROCESS_BYTES, "a user is charged for gates");
+	TAP_OK(a.client->user->bytes.memory < XD_PROCESS_BYTES,
+	       "a client begins without a process");
 	domain = alloc_pd(&a);
 	charged = a.client->user->bytes.memory;
 	proc_sent = false;
 	MUST(!reg_private(&a, domain, p, 8, RW));
 	mover = a.client->user->bytes.memory - charged;
-	TAP_OK(mover > xd_movers_bytes(fake.dev.movers) + XD_PROCESS_BYTES,
-	       "a user is charged for movers and their staging");
+	TAP_OK(mover > xd_movers_bytes(fake.dev.movers) + 2 * XD_PROCESS_BYTES &&
+		       a.client->user->processes == 2,
+	       "a user is charged for gates, and for movers and their staging");
 	charged = a.client->user->bytes.memory;
 	for (i = 0; i < 5; i++)
 		MUST(!ask_handle(&a, XR_MSG_DEREG_MR, handle_of(&a)) &&
@@ -509,6 +515,84 @@ static void test_processes(void)
 	disconnect(&b);
 	munmap(p, PAGE);
 	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- processes that hang ------------------------------------------------------------ */
+
+static bool kills_fail;
+
+long __real_syscall(long n, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f);
+/* A process that hangs in the kernel does not end when it is killed. */
+long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+	return n == SYS_pidfd_send_signal && kills_fail ? 0 : __real_syscall(n, a, b, c, d, e, f);
+}
+
+/* A client of Alice ends while its mover hangs. Returns the mover, or -errno of registering. */
+static pid_t leave_mover(void *p, struct conn *c)
+{
+	struct xd_mover_state s;
+	uint32_t domain;
+	int err;
+
+	open_as(c, ALICE);
+	domain = alloc_pd(c);
+	proc_sent = false;
+	err = reg_private(c, domain, p, 8, RW);
+	if (err)
+		return err;
+	xd_mover_state(xd_proc_mover(xd_client_proc(c->client)), &s);
+	kill(s.pid, SIGSTOP);
+	kills_fail = true;
+	disconnect(c);
+	kills_fail = false;
+	return s.pid;
+}
+
+static struct xd_user *user_of(uid_t uid)
+{
+	struct xd_user *u = fake_clients()->limits.users;
+
+	while (u && u->uid != uid)
+		u = u->next;
+	return u;
+}
+
+static void test_hanging_processes(void)
+{
+	uint32_t old = fake.opt.user_max_processes, domain;
+	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	const struct xd_user *alice;
+	struct conn c, root;
+	pid_t first, second;
+
+	fake.opt.user_max_processes = 3;
+	first = leave_mover(p, &c);
+	alice = user_of(ALICE);
+	MUST(first > 0 && alice);
+	for (int i = 0; i < 1000 && alice->processes > 1; i++) /* its gate ends */
+		usleep(1000), settle();
+	TAP_OK(!alice->clients && alice->processes == 1 && alice->fds.used == XD_PROCESS_FDS &&
+		       alice->bytes.memory == xd_movers_bytes(fake.dev.movers) + XD_PROCESS_BYTES,
+	       "a user is charged for a mover that outlives its client");
+	second = leave_mover(p, &c);
+	MUST(second > 0);
+	for (int i = 0; i < 1000 && alice->processes > 2; i++)
+		usleep(1000), settle();
+	TAP_OK(leave_mover(p, &c) == -EDQUOT && explained(&c, "--user-max-processes is 3"),
+	       "no other process is started beyond the limit, which is named");
+	disconnect(&c);
+	open_as(&root, ROOT);
+	domain = alloc_pd(&root);
+	proc_sent = false;
+	TAP_OK(!reg_private(&root, domain, p, 8, RW), "another user has its own");
+	disconnect(&root);
+	kill(first, SIGKILL);
+	kill(second, SIGKILL);
+	fake.opt.user_max_processes = old;
+	munmap(p, PAGE);
+	TAP_OK(nothing_left(), "nothing is left when they have ended");
 }
 
 /* ---- absent pages ------------------------------------------------------------------ */
@@ -730,6 +814,7 @@ int main(void)
 	test_groups();
 	test_memory();
 	test_processes();
+	test_hanging_processes();
 	test_absent_pages();
 	test_charge();
 	test_load_alone();

@@ -196,6 +196,49 @@ end_program() {
 	both ibv_rc_pingpong -g @4 -c -n 20
 }
 
+# as_user LOG: starts, as a user without privileges, rdma_neighbours whose memory hangs; $! is its PID
+as_user() {
+	XROCE_ADOPT=never XROCE_DEBUG=1 spawn a "$1" setpriv --reuid 1001 --regid 65534 --clear-groups \
+		"$BIN/rdma_neighbours" "$(gid_index a "$A4")" hang "$RUN/fs/file"
+}
+
+# counted NUMBER: whether the user has so many processes of the daemon and no programs
+counted() {
+	ctl a limits -j xra | jq -e ".users[] | select(.uid == 1001) | .processes == $1 and .clients == 0" >/dev/null
+}
+
+forgotten() {
+	counted 0 || ! ctl a limits -j xra | jq -e 'any(.users[]; .uid == 1001)' >/dev/null
+}
+
+@test "movers that programs of a user leave hanging count for the user, up to a limit" {
+	local log=$BATS_TEST_TMPDIR/log i group
+
+	group=$(getent group 65534 | cut -d: -f1)
+	[[ $group ]] || skip "needs a group 65534"
+	daemon_down a
+	daemon_up a --group "$group" --user-max-processes 5
+	start_fs
+	for i in {1..6}; do
+		as_user "$log.$i"
+		PID=$!
+		disown
+		over() { grep -q posted "$log.$i" || ! alive "$PID"; }
+		wait_for 20 over || { echo "program $i"; cat "$log.$i"; cat "/proc/$PID/wchan" "/proc/$PID/stack"; return 1; }
+		accessed() { ! alive "$PID" || waits_long; }
+		wait_for 20 accessed
+		kill -KILL "$PID" || true
+		wait_for 10 gone "$PID"
+		wait_for 10 counted $((i < 4 ? i : 4)) || { ctl a limits -j xra | jq .users; cat "$log.$i"; return 1; }
+	done
+	grep -q "REG_MR: .*: --user-max-processes is 5" "$log.5"
+	both ibv_rc_pingpong -g @4 -c -n 20
+	stop_fs
+	wait_for 10 forgotten
+	daemon_down a
+	daemon_up a
+}
+
 # waits_for_turn: whether requests of the program have waited because of --client-max-load, beside other traffic
 waits_for_turn() {
 	both ibv_rc_pingpong -g @4 -c -n 1000
