@@ -9,6 +9,7 @@
 
 struct delayed_frame {
 	uint64_t when, seq; /* frames that are due at the same time keep their order */
+	uint8_t rule;
 	struct xd_frame_copy copy;
 };
 
@@ -23,6 +24,7 @@ struct xd_delay {
 	uint32_t free_n;
 	uint16_t free[MAX_FRAMES];
 	struct heap rx, tx;
+	uint16_t held[XD_FAULT_RULES]; /* frames by rule */
 	struct delayed_frame frame[MAX_FRAMES];
 };
 
@@ -85,15 +87,24 @@ static uint16_t pop(const struct xd_delay *q, struct heap *h)
 	return first;
 }
 
-bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, const struct xt_frame *f)
+static bool has_room_for(const struct xd_delay *q, uint8_t rule)
+{
+	return q->free_n && (rule >= XD_FAULT_RULES || q->held[rule] < q->free_n);
+}
+
+bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, uint8_t rule,
+		  const struct xt_frame *f)
 {
 	struct delayed_frame *x;
 	uint16_t index;
 
-	if (!q->free_n || f->len > XT_MAX_FRAME)
+	if (!has_room_for(q, rule) || f->len > XT_MAX_FRAME)
 		return false;
 	index = q->free[--q->free_n];
 	x = &q->frame[index];
+	x->rule = rule;
+	if (rule < XD_FAULT_RULES)
+		q->held[rule]++;
 	x->when = when;
 	x->seq = q->seq++;
 	xd_frame_copy(&x->copy, f);
@@ -110,6 +121,8 @@ bool xd_delay_due(struct xd_delay *q, uint32_t direction, uint64_t now, struct x
 		return false;
 	index = pop(q, h);
 	q->free[q->free_n++] = index;
+	if (q->frame[index].rule < XD_FAULT_RULES)
+		q->held[q->frame[index].rule]--;
 	*f = xd_frame_of(&q->frame[index].copy);
 	return true;
 }

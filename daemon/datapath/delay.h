@@ -18,9 +18,11 @@ void xd_delay_free(struct xd_delay *q);
 
 /*
  * Copies a frame that is due at time `when` (ns, any clock). direction: XD_FAULT_RX or XD_FAULT_TX.
- * Returns false if the queue is full.
+ * rule: the one that delays it, which may hold no more frames than are free; XD_FAULT_NO_RULE: no
+ * such limit. Returns false if there is no room.
  */
-bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, const struct xt_frame *f);
+bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, uint8_t rule,
+		  const struct xt_frame *f);
 /*
  * Removes the frame of that direction that has been due the longest; returns false if none is due.
  * *f has one segment and is valid until the next call.

@@ -88,13 +88,16 @@ struct xd_fault_mads *xd_faults_mads(struct xd_faults *f)
 	return f->mads;
 }
 
-/* Returns the number of rules that belong to clients, but for one of them. */
-static uint32_t count_others(const struct xd_faults *f, uint64_t owner)
+/* Returns the number of rules of programs but this one: of all, or of its user's. */
+static uint32_t count_others(const struct xd_faults *f, const struct xd_fault_program *p, bool user)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < f->n; i++)
-		n += f->rule[i].owner && f->rule[i].owner != owner;
+	for (uint32_t i = 0; i < f->n; i++) {
+		const struct rule *r = &f->rule[i];
+
+		n += r->owner && r->owner != p->client && (!user || r->uid == p->uid);
+	}
 	return n;
 }
 
@@ -108,11 +111,13 @@ static void remove_rules(struct xd_faults *f, uint64_t owner)
 	f->n = kept;
 }
 
-static bool has_room(const struct xd_faults *f, uint64_t owner, uint32_t n)
+static bool has_room(const struct xd_faults *f, const struct xd_fault_program *p, uint32_t n)
 {
-	if (!owner)
+	if (!p)
 		return n <= XD_FAULT_RULES - XD_FAULT_CLIENTS_RULES;
-	return n <= XD_FAULT_CLIENT_RULES && n + count_others(f, owner) <= XD_FAULT_CLIENTS_RULES;
+	return n <= XD_FAULT_CLIENT_RULES &&
+	       (!n || p->is_operator || n + count_others(f, p, true) <= XD_FAULT_USER_RULES) &&
+	       n + count_others(f, p, false) <= XD_FAULT_CLIENTS_RULES;
 }
 
 static bool names_program(const struct rule *r)
@@ -137,7 +142,7 @@ int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, u
 {
 	uint64_t owner = program ? program->client : 0;
 
-	if (!has_room(f, owner, n))
+	if (!has_room(f, program, n))
 		return -ENOSPC;
 	remove_rules(f, owner);
 	if (!owner)
@@ -347,18 +352,21 @@ struct xd_fault_verb xd_faults_verb(struct xd_faults *f, uint32_t type, uint64_t
 
 /* ---- faults of time ----------------------------------------------------------------------- */
 
-/* Returns when the rule changes next. *raised: an event is due */
-static uint64_t tick(struct rule *r, uint64_t now, bool *raised)
+/* Returns when the rule changes next. bit: of the rule */
+static uint64_t tick(struct rule *r, uint64_t now, uint64_t bit, struct xd_fault_turns *turns)
 {
 	const struct xd_fault_when *when = &r->rule.when;
 
-	*raised = false;
-	if (r->active && now >= r->ends_at)
+	if (r->active && now >= r->ends_at) {
 		r->active = false;
+		turns->changed |= bit;
+	}
 	if (now >= r->begins_at) {
 		bool hit = applies(r, now);
 
-		*raised = hit && r->rule.kind == XD_FAULT_EVENT;
+		turns->changed |= bit;
+		if (hit && r->rule.kind == XD_FAULT_EVENT)
+			turns->raised |= bit;
 		r->active = hit && r->rule.kind != XD_FAULT_EVENT;
 		r->ends_at = when->length ? now + when->length : XT_NEVER;
 		r->begins_at = when->period ? now + when->period : XT_NEVER;
@@ -366,18 +374,16 @@ static uint64_t tick(struct rule *r, uint64_t now, bool *raised)
 	return r->active && r->ends_at < r->begins_at ? r->ends_at : r->begins_at;
 }
 
-uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, uint64_t *raised)
+uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, struct xd_fault_turns *turns)
 {
 	uint64_t next = XT_NEVER, at;
-	bool event;
 
-	*raised = 0;
+	*turns = (struct xd_fault_turns){ 0 };
 	pthread_mutex_lock(&f->lock);
 	for (uint32_t i = 0; i < f->n; i++) {
 		if (!is_timed(&f->rule[i]))
 			continue;
-		at = tick(&f->rule[i], now, &event);
-		*raised |= (uint64_t)event << i;
+		at = tick(&f->rule[i], now, 1ull << i, turns);
 		if (at < next)
 			next = at;
 	}
@@ -408,6 +414,12 @@ static bool is_lost(const struct rule *r, const struct xd_fault_packet *p)
 	return r->active && selects(&r->rule.match, p) &&
 	       (r->rule.kind != XD_FAULT_GID ||
 		xd_frame_has_address(p->frame, p->direction == XD_FAULT_TX, &r->rule.match.gid));
+}
+
+static bool is_delay(const struct rule *r)
+{
+	return r->rule.kind == XD_FAULT_DELAY || r->rule.kind == XD_FAULT_RATE ||
+	       r->rule.kind == XD_FAULT_DUPLICATE;
 }
 
 static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fault_action *a)
@@ -452,7 +464,7 @@ void xd_faults_unlock(struct xd_faults *f)
 
 struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault_packet *p)
 {
-	struct xd_fault_action a = { .copies = 1 };
+	struct xd_fault_action a = { .copies = 1, .delayed_by = XD_FAULT_NO_RULE };
 
 	for (uint32_t i = 0; i < f->n && a.copies; i++) {
 		struct rule *r = &f->rule[i];
@@ -468,6 +480,8 @@ struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault
 			continue; /* one error is enough for a packet */
 		} else if (selects(&r->rule.match, p) && applies(r, p->now)) {
 			apply(r, p, &a);
+			if (r->owner && is_delay(r))
+				a.delayed_by = (uint8_t)i;
 		}
 	}
 	return a;

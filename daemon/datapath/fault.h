@@ -101,7 +101,10 @@ struct xd_fault_program {
 	uint32_t pid, uid;
 	const char *command;
 	bool is_channel; /* of rdma_cm: the rules of other connections of its process are its own */
+	bool is_operator;
 };
+
+#define XD_FAULT_NO_RULE UINT8_MAX
 
 /* A packet to which rules are applied */
 struct xd_fault_packet {
@@ -122,7 +125,8 @@ struct xd_fault_action {
 	struct xd_fault_field field; /* bytes to overwrite in the first copy */
 	struct xt_inject inject;     /* into the QP; the first one of all rules */
 	bool refusal;		     /* rules of NAKs select it, see xd_faults_refusal() */
-	uint64_t delay_ns[2];	     /* of each copy; 0: send or receive at once, in order */
+	uint8_t delayed_by;   /* the last rule of a program that delays it; XD_FAULT_NO_RULE */
+	uint64_t delay_ns[2]; /* of each copy; 0: send or receive at once, in order */
 };
 
 /* Rules in force */
@@ -130,7 +134,11 @@ struct xd_faults;
 
 #define XD_FAULT_RULES 64	  /* of a device */
 #define XD_FAULT_CLIENT_RULES 16  /* of one program */
+#define XD_FAULT_USER_RULES 24	  /* of all programs of one user, unless that is an operator */
 #define XD_FAULT_CLIENTS_RULES 48 /* of all programs together */
+
+/* Faults of time are looked at this often; no turn is shorter. */
+#define XD_FAULT_TICK_NS 1000000ull
 
 struct xd_faults *xd_faults_new(void);
 void xd_faults_free(struct xd_faults *f); /* NULL allowed */
@@ -180,11 +188,17 @@ struct xd_fault_verb {
 /* Returns the faults of the next request. rules: those that select the program */
 struct xd_fault_verb xd_faults_verb(struct xd_faults *f, uint32_t type, uint64_t rules,
 				    uint64_t now);
+/* Rules of faults of time, by bits */
+struct xd_fault_turns {
+	uint64_t raised;  /* events that are due */
+	uint64_t changed; /* a turn has begun or ended */
+};
+
 /*
- * Begins and ends the turns of faults of time. Sets *raised to the rules of events that are due.
- * Returns when it must be called again, XT_NEVER: only after xd_faults_set().
+ * Begins and ends the turns of faults of time. Returns when it must be called again, XT_NEVER: only
+ * after xd_faults_set().
  */
-uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, uint64_t *raised);
+uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, struct xd_fault_turns *turns);
 /* Returns the rules of a kind whose turn it is. */
 uint64_t xd_faults_active(struct xd_faults *f, enum xd_fault_kind kind);
 /* Returns true if a rule among `rules` lets a GID be gone now. */

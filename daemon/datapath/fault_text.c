@@ -111,9 +111,25 @@ static bool parse_keyword(struct xd_words *w, const char *name, struct xd_fault_
 	return false;
 }
 
+/* The control thread of the daemon begins and ends the turns of faults of time. */
+static bool has_long_turns(struct xd_words *w, const struct xd_fault_rule *r)
+{
+	const struct xd_fault_when *when = &r->when;
+
+	if (r->kind < XD_FAULT_PORT || ((!when->period || when->period >= XD_FAULT_TICK_NS) &&
+					(!when->length || when->length >= XD_FAULT_TICK_NS)))
+		return true;
+	snprintf(w->why, w->size,
+		 "'period' and 'length' of this fault need a time of at least %u ms",
+		 (unsigned)(XD_FAULT_TICK_NS / 1000000));
+	return false;
+}
+
 /* Checks fields that depend on each other. */
 static bool is_consistent(struct xd_words *w, struct xd_fault_rule *r)
 {
+	if (!has_long_turns(w, r))
+		return false;
 	if (r->kind == XD_FAULT_EVENT || (r->kind >= XD_FAULT_PORT && !r->when.period))
 		return true;
 	if (!r->when.period != !r->when.length) {

@@ -62,15 +62,16 @@ static void inject_received(const struct xd_worker *w, const struct xd_fault_act
 		f->refusal = (struct xt_inject){ XT_INJECT_ASK, (uint8_t)w->index };
 }
 
-/* As apply(), with the rules locked and for a direction that has faults */
-static bool apply_locked(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
+/* As apply(), with the rules locked, some of which select the frame's program */
+static bool apply_locked(struct xd_worker *w, uint32_t direction, uint64_t rules,
+			 struct xt_frame *f)
 {
 	const struct xd_fault_packet packet = {
 		.direction = direction,
 		.queue = w->index,
 		.frame = f,
 		.now = w->now,
-		.rules = rules_of(w, direction, f),
+		.rules = rules,
 	};
 	struct xd_fault_action a = xd_faults_next(w->all->faults, &packet);
 
@@ -81,11 +82,11 @@ static bool apply_locked(struct xd_worker *w, uint32_t direction, struct xt_fram
 	else if (a.inject.kind != XT_INJECT_NONE)
 		remember(w, f->meta.qpn, a.inject);
 	for (uint32_t i = 1; i < a.copies; i++)
-		xd_delay_add(w->delay, direction, w->now + a.delay_ns[i], f);
+		xd_delay_add(w->delay, direction, w->now + a.delay_ns[i], a.delayed_by, f);
 	if (a.flips || a.field.width)
 		xd_fault_damage(&a, f);
 	if (a.copies && a.delay_ns[0])
-		xd_delay_add(w->delay, direction, w->now + a.delay_ns[0], f);
+		xd_delay_add(w->delay, direction, w->now + a.delay_ns[0], a.delayed_by, f);
 	return a.copies && !a.delay_ns[0];
 }
 
@@ -93,12 +94,16 @@ static bool apply_locked(struct xd_worker *w, uint32_t direction, struct xt_fram
 static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
 	struct xd_faults *faults = w->all->faults;
+	uint64_t rules;
 	bool goes_on;
 
 	if (!xd_faults_on(faults, direction))
 		return true;
+	rules = rules_of(w, direction, f);
+	if (!rules)
+		return true;
 	xd_faults_lock(faults);
-	goes_on = apply_locked(w, direction, f);
+	goes_on = apply_locked(w, direction, rules, f);
 	xd_faults_unlock(faults);
 	return goes_on;
 }
@@ -124,16 +129,22 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n)
 {
 	struct xd_faults *faults = w->all->faults;
 	unsigned int kept = 0;
+	bool locked = false;
+	uint64_t rules;
 
-	xd_faults_lock(faults);
 	for (unsigned int i = 0; i < n; i++) {
-		if (!apply_locked(w, XD_FAULT_RX, &w->frames[i]))
+		rules = rules_of(w, XD_FAULT_RX, &w->frames[i]);
+		if (rules && !locked)
+			xd_faults_lock(faults);
+		locked |= rules != 0;
+		if (rules && !apply_locked(w, XD_FAULT_RX, rules, &w->frames[i]))
 			continue;
 		if (kept != i)
 			w->frames[kept] = w->frames[i];
 		kept++;
 	}
-	xd_faults_unlock(faults);
+	if (locked)
+		xd_faults_unlock(faults);
 	return kept;
 }
 
@@ -152,7 +163,7 @@ static bool is_for_group(const struct xt_frame *f)
 
 bool xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f)
 {
-	xd_delay_add(w->self, XD_FAULT_RX, w->now, f);
+	xd_delay_add(w->self, XD_FAULT_RX, w->now, XD_FAULT_NO_RULE, f);
 	w->self_full = !xd_delay_has_room(w->self);
 	return !is_for_group(f);
 }

@@ -7,9 +7,13 @@
 #include <infiniband/verbs.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/clients/load.h"
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
 #include "server.h"
+
+/* At most this part of the control thread's time is used for turns. */
+#define MOST_TIME 10
 
 static struct xd_faults *faults_of(const struct xd_client *c)
 {
@@ -36,16 +40,18 @@ void xd_fault_times_hello(struct xd_client *c)
 static void update(struct xd_client *c, uint64_t raised)
 {
 	struct xd_event_source *port = &c->events.port;
+	const bool port_changed = c->fault_port != is_port_down(c);
+	const bool gids_changed = c->fault_gids != gone_gids(c);
 	const struct xd_fault_rule *rule;
 	struct xd_fault_hits hits;
 	uint64_t owner;
 
-	if (c->fault_port != is_port_down(c))
+	if (port_changed)
 		xd_event_raise(port, c->fault_port ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-	if (c->fault_gids != gone_gids(c))
+	if (gids_changed)
 		xd_event_raise(port, IBV_EVENT_GID_CHANGE);
 	xd_fault_times_hello(c);
-	if (c->cm_channel)
+	if (c->cm_channel && (port_changed || gids_changed))
 		xd_rdma_cm_faults_changed(c);
 	for (raised &= c->fault_rules; raised; raised &= raised - 1) {
 		rule = xd_faults_at(faults_of(c), (uint32_t)__builtin_ctzll(raised), &hits, &owner);
@@ -53,19 +59,43 @@ static void update(struct xd_client *c, uint64_t raised)
 	}
 }
 
+/* Charges the programs whose rules have changed for processor time. */
+static void charge(struct xd_server *s, uint64_t changed, uint64_t used)
+{
+	struct xd_faults *f = xd_workers_faults(s->dev->workers);
+	const uint64_t each = changed ? used / (uint64_t)__builtin_popcountll(changed) : 0;
+	struct xd_fault_hits hits;
+	struct xd_client *c;
+	uint64_t owner;
+
+	for (; changed; changed &= changed - 1) {
+		xd_faults_at(f, (uint32_t)__builtin_ctzll(changed), &hits, &owner);
+		for (c = owner ? s->objects.clients.first : NULL; c && c->id != owner;)
+			c = c->next;
+		if (c)
+			xd_load_charge(c, each);
+	}
+}
+
 void xd_fault_times_run(struct xd_server *s)
 {
-	uint64_t now = xd_now(), raised, next;
+	const uint64_t begin = xd_cpu_time();
+	uint64_t now = xd_now(), next, used, pause;
+	struct xd_fault_turns turns;
 	struct xd_client *c;
 
-	next = xd_faults_tick(xd_workers_faults(s->dev->workers), now, &raised);
+	next = xd_faults_tick(xd_workers_faults(s->dev->workers), now, &turns);
 	for (c = s->objects.clients.first; c; c = c->next)
 		if (!c->ending && c->connection.hello && !c->connection.observer)
-			update(c, raised);
-	if (next != XT_NEVER)
-		xd_timer_arm(s->fault_timer, next > now ? next - now : 0);
-	else
+			update(c, turns.raised);
+	used = xd_cpu_time() - begin;
+	charge(s, turns.changed, used);
+	if (next == XT_NEVER) {
 		xd_timer_cancel(s->fault_timer);
+		return;
+	}
+	pause = used * MOST_TIME > XD_FAULT_TICK_NS ? used * MOST_TIME : XD_FAULT_TICK_NS;
+	xd_timer_arm(s->fault_timer, next > now + pause ? next - now : pause);
 }
 
 static void on_timer(void *arg)

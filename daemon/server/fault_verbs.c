@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/clients/load.h"
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
 #include "server.h"
@@ -44,6 +45,7 @@ static void on_time(void *arg)
 		xd_request_execute(c, &p->req, p->handler);
 	}
 	postponed_free(p);
+	xd_load_charge_lap(c);
 }
 
 static void cancel(struct xd_client *c)

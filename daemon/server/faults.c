@@ -25,6 +25,7 @@ static struct xd_fault_program program_of(const struct xd_client *c)
 		.pid = (uint32_t)c->identity.pid,
 		.uid = c->identity.uid,
 		.command = c->identity.comm,
+		.is_operator = c->identity.is_operator,
 		.is_channel = !c->ending && c->cm_channel,
 	};
 }
@@ -134,10 +135,10 @@ int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply
 		err = replace(c, own, list);
 	if (err == -ENOSPC)
 		err = xd_refuse(c, err,
-				"%u rules; a device has %u for operators, %u for all programs"
-				" and %u for each of them",
+				"%u rules; a device has %u for operators, %u for all programs,"
+				" %u for those of one user and %u for each of them",
 				list->n, XD_FAULT_RULES - XD_FAULT_CLIENTS_RULES,
-				XD_FAULT_CLIENTS_RULES, XD_FAULT_CLIENT_RULES);
+				XD_FAULT_CLIENTS_RULES, XD_FAULT_USER_RULES, XD_FAULT_CLIENT_RULES);
 	free(list);
 	return err;
 }

@@ -26,11 +26,11 @@ static void test_order(void)
 
 	TAP_OK(xd_delay_next(q) == XT_NEVER && !xd_delay_due(q, XD_FAULT_RX, 1000, &out),
 	       "a new queue is empty");
-	xd_delay_add(q, XD_FAULT_RX, 300, &f);
+	xd_delay_add(q, XD_FAULT_RX, 300, XD_FAULT_NO_RULE, &f);
 	f = frame(2, 60);
-	xd_delay_add(q, XD_FAULT_RX, 200, &f);
+	xd_delay_add(q, XD_FAULT_RX, 200, XD_FAULT_NO_RULE, &f);
 	f = frame(3, 60);
-	xd_delay_add(q, XD_FAULT_TX, 100, &f);
+	xd_delay_add(q, XD_FAULT_TX, 100, XD_FAULT_NO_RULE, &f);
 	TAP_OK(xd_delay_next(q) == 100, "the next time is the earliest of both directions");
 	TAP_OK(!xd_delay_due(q, XD_FAULT_RX, 199, &out), "no frame is due before its time");
 	TAP_OK(xd_delay_due(q, XD_FAULT_RX, 300, &out) && out.seg[0].data[0] == 2 &&
@@ -56,13 +56,13 @@ static void test_segments(void)
 		bytes[i] = (uint8_t)(i * 31);
 	f.seg[0] = (struct xt_seg){ bytes, 4000 };
 	f.seg[1] = (struct xt_seg){ bytes + 4000, XT_MAX_FRAME - 4000 };
-	TAP_OK(xd_delay_add(q, XD_FAULT_TX, 0, &f) && xd_delay_due(q, XD_FAULT_TX, 0, &out) &&
-		       out.nseg == 1 && out.len == XT_MAX_FRAME &&
-		       !memcmp(out.seg[0].data, bytes, XT_MAX_FRAME),
+	TAP_OK(xd_delay_add(q, XD_FAULT_TX, 0, XD_FAULT_NO_RULE, &f) &&
+		       xd_delay_due(q, XD_FAULT_TX, 0, &out) && out.nseg == 1 &&
+		       out.len == XT_MAX_FRAME && !memcmp(out.seg[0].data, bytes, XT_MAX_FRAME),
 	       "the longest frame, in two segments, is returned in one");
 	f.seg[1].len++;
 	f.len++;
-	TAP_OK(!xd_delay_add(q, XD_FAULT_TX, 0, &f), "a longer frame is refused");
+	TAP_OK(!xd_delay_add(q, XD_FAULT_TX, 0, XD_FAULT_NO_RULE, &f), "a longer frame is refused");
 	xd_delay_free(q);
 }
 
@@ -72,13 +72,30 @@ static void test_full(void)
 	struct xt_frame f = frame(1, 60), out;
 	uint32_t n = 0, back = 0;
 
-	while (n < 100000 && xd_delay_add(q, XD_FAULT_RX, n, &f))
+	while (n < 100000 && xd_delay_add(q, XD_FAULT_RX, n, XD_FAULT_NO_RULE, &f))
 		n++;
 	TAP_OK(n > 0 && n < 100000, "the queue is limited (%u frames)", n);
 	while (xd_delay_due(q, XD_FAULT_RX, n, &out))
 		back++;
-	TAP_OK(back == n && xd_delay_add(q, XD_FAULT_RX, 0, &f),
+	TAP_OK(back == n && xd_delay_add(q, XD_FAULT_RX, 0, XD_FAULT_NO_RULE, &f),
 	       "all frames are returned, and the queue has room again");
+	xd_delay_free(q);
+}
+
+static void test_share(void)
+{
+	struct xd_delay *q = xd_delay_new();
+	struct xt_frame f = frame(1, 60), out;
+	uint32_t first = 0, second = 0;
+
+	while (xd_delay_add(q, XD_FAULT_RX, 1, 0, &f))
+		first++;
+	while (xd_delay_add(q, XD_FAULT_TX, 1, 1, &f))
+		second++;
+	TAP_OK(first && second >= first / 2 && xd_delay_has_room(q),
+	       "a rule leaves room for the frames of others (%u, %u)", first, second);
+	TAP_OK(xd_delay_due(q, XD_FAULT_RX, 1, &out) && xd_delay_add(q, XD_FAULT_RX, 1, 1, &f),
+	       "a frame that is gone makes room");
 	xd_delay_free(q);
 }
 
@@ -98,6 +115,7 @@ int main(void)
 {
 	test_order();
 	test_segments();
+	test_share();
 	test_fill();
 	test_full();
 	return tap_end();

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "daemon/base/loop.h"
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
 
@@ -204,6 +205,109 @@ static void test_times(void)
 	disconnect(&operator);
 }
 
+/* The control thread looks at the rules of all programs at once. */
+static unsigned ticks;
+
+uint64_t __real_xd_faults_tick(struct xd_faults *f, uint64_t now, struct xd_fault_turns *turns);
+uint64_t __wrap_xd_faults_tick(struct xd_faults *f, uint64_t now, struct xd_fault_turns *turns);
+uint64_t __wrap_xd_faults_tick(struct xd_faults *f, uint64_t now, struct xd_fault_turns *turns)
+{
+	ticks++;
+	return __real_xd_faults_tick(f, now, turns);
+}
+
+/* Returns the number of ticks within this time, which is set to what has passed. */
+static unsigned ticks_within(uint64_t *ns)
+{
+	const uint64_t begin = xd_now();
+
+	ticks = 0;
+	while (xd_now() - begin < *ns) {
+		usleep(20);
+		settle();
+	}
+	*ns = xd_now() - begin;
+	return ticks;
+}
+
+static void test_short_turns(void)
+{
+	char rules[XD_FAULT_CLIENT_RULES * 64] = "";
+	uint64_t ns = 100000000, charged;
+	struct conn c;
+	size_t at = 0;
+	unsigned n;
+
+	open_client(&c);
+	TAP_OK(set_faults(&c, "port-down period 2ns length 1ns") == -EINVAL &&
+		       explained(&c, "at least 1 ms"),
+	       "short turns are refused, and the limit is named");
+	for (unsigned i = 0; i < XD_FAULT_CLIENT_RULES; i++)
+		at += (size_t)snprintf(rules + at, sizeof(rules) - at,
+				       "port-down period %uus length 1ms\n", 2000 + 61 * i);
+	MUST(!set_faults(&c, rules));
+	charged = c.client->connection.bucket;
+	n = ticks_within(&ns);
+	TAP_OK(n > 1 && n <= ns / XD_FAULT_TICK_NS + 1,
+	       "turns of many rules are begun and ended together (%u times in %u us)", n,
+	       (unsigned)(ns / 1000));
+	TAP_OK(c.client->connection.bucket > charged, "their program is charged for them");
+	MUST(!set_faults(&c, ""));
+	ns = 20000000;
+	TAP_OK(!ticks_within(&ns), "without rules there are none");
+	close_client(&c);
+}
+
+static void test_slow_charges(void)
+{
+	uint64_t charged;
+	struct conn c;
+
+	open_client(&c);
+	MUST(!set_faults(&c, "slow alloc_pd 500ms"));
+	MUST(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == 1);
+	charged = c.client->connection.bucket;
+	MUST(!late_reply(&c));
+	TAP_OK(c.client->connection.bucket > charged, "a postponed request is charged, too");
+	close_client(&c);
+}
+
+/* Returns the error of 16 rules of one program after those of another one of the same user. */
+static int second_program(struct conn c[2], const char *rules, bool is_operator)
+{
+	int err;
+
+	for (int i = 0; i < 2; i++)
+		c[i].client->identity.is_operator = is_operator;
+	MUST(!set_faults(&c[0], rules));
+	err = set_faults(&c[1], rules);
+	MUST(!set_faults(&c[0], "") && !set_faults(&c[1], ""));
+	return err;
+}
+
+static void test_share(void)
+{
+	char rules[XD_FAULT_RULES * 5 + 8] = "";
+	struct conn c[2];
+
+	for (unsigned i = 0; i < XD_FAULT_CLIENT_RULES; i++)
+		strcat(rules, "drop\n");
+	open_client(&c[0]);
+	open_client(&c[1]);
+	TAP_OK(second_program(c, rules, false) == -ENOSPC && !second_program(c, rules, true),
+	       "a user has a limit, and an operator has not");
+	c[0].client->identity.is_operator = c[1].client->identity.is_operator = false;
+	MUST(!set_faults(&c[0], rules));
+	TAP_OK(set_faults(&c[1], rules) == -ENOSPC && explained(&c[1], "24 for those of one user"),
+	       "it is named");
+	c[1].client->identity.uid++;
+	TAP_OK(!set_faults(&c[1], rules), "another user has its own");
+	c[1].client->identity.uid--;
+	close_client(&c[0]);
+	close_client(&c[1]);
+	settle();
+}
+
 static void test_limits(void)
 {
 	char rules[XD_FAULT_RULES * 5 + 8] = "";
@@ -213,7 +317,7 @@ static void test_limits(void)
 	for (i = 0; i < XD_FAULT_CLIENT_RULES; i++)
 		strcat(rules, "drop\n");
 	for (i = 0; i < 4; i++)
-		open_client(&c[i]);
+		open_client(&c[i]), c[i].client->identity.is_operator = true;
 	for (i = 0; i < XD_FAULT_CLIENTS_RULES / XD_FAULT_CLIENT_RULES; i++)
 		MUST(!set_faults(&c[i], rules));
 	TAP_OK(set_faults(&c[3], "drop") == -ENOSPC && explained(&c[3], "48 for all programs"),
@@ -235,6 +339,9 @@ int main(void)
 	test_programs();
 	test_verbs();
 	test_times();
+	test_short_turns();
+	test_slow_charges();
+	test_share();
 	test_limits();
 	fake_server_stop();
 	TAP_OK(!fake.server, "the server stops");

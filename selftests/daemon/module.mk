@@ -46,9 +46,13 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
 control_LIBS := -lisal -lz -lpthread -Wl$(comma)--wrap=xt_mem_io_done
-$(foreach t,control burden faults monitor qp srq gsi umad regions tiers dm import keys cm scrape,$(eval $(call \
+$(foreach t,control burden monitor qp srq gsi umad regions tiers dm import keys cm scrape,$(eval $(call \
 	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport cm,$(control_LIBS),,parallel \
 	$(if $(filter tiers,$(t)),root))))
+
+# Counts how often the rules of time are looked at
+$(eval $(call test_program,daemon/faults,selftests/daemon/faults_test.c $(control_LIB),transport cm,$(control_LIBS) \
+	-Wl$(comma)--wrap=xd_faults_tick,,parallel))
 
 # The linker redirects these functions to wrappers in the test, which make calls fail.
 scarcity_WRAPS := malloc calloc realloc mmap eventfd memfd_create ftruncate socketpair socket shutdown open_memstream \

@@ -32,10 +32,11 @@ static void apply(struct xd_faults *f, uint32_t direction, uint8_t *data, size_t
 		.frame = &frame,
 		.rules = UINT64_MAX,
 	};
+	struct xd_fault_turns turns;
 	struct xd_fault_action a;
 
-	for (uint64_t now = 1, raised; now < 4000000; now += 1000001) {
-		MUST(xd_faults_tick(f, now, &raised) > now);
+	for (uint64_t now = 1; now < 4000000; now += 1000001) {
+		MUST(xd_faults_tick(f, now, &turns) > now);
 		xd_faults_verb(f, XR_MSG_REG_MR, UINT64_MAX, now);
 		packet.now = now;
 		a = xd_faults_next(f, &packet);

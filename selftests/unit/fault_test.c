@@ -359,9 +359,9 @@ static void test_verbs(void)
 /* Returns whether a packet is lost after the rules have been brought to this time. */
 static bool lost_at(struct xd_faults *f, uint64_t ms)
 {
-	uint64_t raised;
+	struct xd_fault_turns turns;
 
-	xd_faults_tick(f, ms * 1000000, &raised);
+	xd_faults_tick(f, ms * 1000000, &turns);
 	return !sent(f, &plain, ms * 1000000).copies;
 }
 
@@ -369,9 +369,11 @@ static void test_port(void)
 {
 	struct xd_faults *f = faults("port-down period 1s length 100ms after 1 times 2");
 	struct xd_fault_hits hits;
-	uint64_t raised, owner;
+	struct xd_fault_turns turns;
+	uint64_t owner;
 
-	TAP_OK(xd_faults_tick(f, 1000000, &raised) == 1001000000 && !raised,
+	TAP_OK(xd_faults_tick(f, 1000000, &turns) == 1001000000 && !turns.raised &&
+		       turns.changed == 1,
 	       "the first turn begins with the rule, the next one is due after the period");
 	TAP_OK(!lost_at(f, 50) && lost_at(f, 1001) && lost_at(f, 1100) && !lost_at(f, 1101) &&
 		       lost_at(f, 2050) && !lost_at(f, 3050),
@@ -392,15 +394,15 @@ static void test_gids(void)
 {
 	struct xd_faults *f = faults("gid-gone 10.1.2.3; gid-gone fd00::1 length 1ms");
 	struct xr_addr gid, other;
-	uint64_t raised;
+	struct xd_fault_turns turns;
 
 	xr_gid_set_ipv4(&gid, htonl(0x0a010203));
 	xr_gid_set_ipv4(&other, htonl(0x0a010204));
-	xd_faults_tick(f, 1, &raised);
+	xd_faults_tick(f, 1, &turns);
 	TAP_OK(xd_faults_active(f, XD_FAULT_GID) == 3 && xd_faults_hide(f, 3, &gid) &&
 		       !xd_faults_hide(f, 2, &gid) && !xd_faults_hide(f, 3, &other),
 	       "a GID is gone for the programs that the rule selects");
-	xd_faults_tick(f, 2000000, &raised);
+	xd_faults_tick(f, 2000000, &turns);
 	TAP_OK(xd_faults_active(f, XD_FAULT_GID) == 1, "and comes back");
 	TAP_OK(sent(f, &plain, 0).copies == 1, "packets of other addresses are not lost");
 	xd_faults_free(f);
@@ -410,11 +412,11 @@ static void test_device_events(void)
 {
 	struct xd_faults *f =
 		faults("drop; event DEVICE_FATAL; event LID_CHANGE period 1ms times 2");
-	uint64_t raised[4];
+	struct xd_fault_turns turns[4];
 
 	for (unsigned i = 0; i < 4; i++)
-		xd_faults_tick(f, 1 + i * 1000000, &raised[i]);
-	TAP_OK(raised[0] == 6 && raised[1] == 4 && !raised[2] && !raised[3],
+		xd_faults_tick(f, 1 + i * 1000000, &turns[i]);
+	TAP_OK(turns[0].raised == 6 && turns[1].raised == 4 && !turns[2].raised && !turns[3].raised,
 	       "events of the device are raised once, or as often as the rule says");
 	xd_faults_free(f);
 }
@@ -596,6 +598,10 @@ static const struct {
 	{ "event PORT_ERR qp 3", "this fault has no keyword 'qp'" },
 	{ "event PORT_ERR length 1s", "this fault has no keyword 'length'" },
 	{ "port-down period 1s", "'period' and 'length' need each other" },
+	{ "port-down period 2ns length 1ns", "need a time of at least 1 ms" },
+	{ "port-down length 999us", "need a time of at least 1 ms" },
+	{ "gid-gone 10.1.2.3 period 1s length 1us", "need a time of at least 1 ms" },
+	{ "event SM_CHANGE period 1us", "need a time of at least 1 ms" },
 	{ "port-down rx", "this fault has no keyword 'rx'" },
 	{ "gid-gone 3", "'gid-gone' needs an IPv4 or IPv6 address" },
 	{ "fail", "'fail' needs a verb such as reg_mr" },
