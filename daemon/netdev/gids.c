@@ -12,13 +12,29 @@
 
 #define MAX_DUMPS 10
 
-static int free_index(const struct xd_net *net, const struct xr_addr *gid)
+/* Index 0 may be a second index of an entry. */
+static bool is_held(const struct xd_net *net, int i)
 {
+	return net->holds[i] || (i && i == net->zero && net->holds[0]);
+}
+
+static bool is_free(const struct xd_net *net, int i)
+{
+	return !net->used[i] && !is_held(net, i);
+}
+
+/* Returns the index that the address had, if it is held, or else a free one. */
+static int index_for(const struct xd_net *net, const struct xr_addr *gid)
+{
+	for (int i = 0; i < XR_GID_TABLE_LEN; i++)
+		if (!net->used[i] && !(!i && net->zero) && is_held(net, i) &&
+		    xr_gid_equal(&net->gid[i], gid))
+			return i;
 	/* index 0 is reserved for the first link-local address, unless it is another GID already */
-	if (xr_gid_is_link_local(gid) && !net->used[0] && !net->zero)
+	if (xr_gid_is_link_local(gid) && is_free(net, 0) && !net->zero)
 		return 0;
 	for (int i = 1; i < XR_GID_TABLE_LEN; i++)
-		if (!net->used[i])
+		if (is_free(net, i))
 			return i;
 	return -ENOSPC;
 }
@@ -29,10 +45,12 @@ static bool add_gid(struct xd_net *net, const struct xr_addr *gid)
 
 	if (xd_net_gid_index(net, gid) >= 0)
 		return false;
-	i = free_index(net, gid);
+	i = index_for(net, gid);
 	if (i < 0) {
-		xd_log(XD_WARN, "%s has more than %d addresses, some have no GID", net->link.ifname,
-		       XR_GID_TABLE_LEN);
+		xd_log(XD_WARN,
+		       "%s has more than %d addresses, or objects of programs hold the indices of "
+		       "removed ones: some have no GID",
+		       net->link.ifname, XR_GID_TABLE_LEN);
 		return false;
 	}
 	net->gid[i] = *gid;
@@ -44,7 +62,7 @@ static bool add_gid(struct xd_net *net, const struct xr_addr *gid)
 static void del_gid(struct xd_net *net, int i)
 {
 	net->used[i] = false;
-	if (net->zero == i)
+	if (net->zero == i && !net->holds[0])
 		net->zero = 0;
 	net->events->gid(net->ctx, (uint32_t)i, &net->gid[i], false);
 }
@@ -168,7 +186,9 @@ static int entry_of(const struct xd_net *net, uint32_t index)
 	if (net->used[index])
 		return (int)index;
 	if (!index && net->zero)
-		return net->zero;
+		return net->used[net->zero] ? net->zero : -1;
+	if (net->holds[index])
+		return -1;
 	for (i = 1; !index && i < XR_GID_TABLE_LEN; i++)
 		if (net->used[i])
 			return i;
@@ -191,6 +211,27 @@ bool xd_net_gid_use(struct xd_net *net, uint32_t index, struct xr_addr *gid)
 	if (i > 0 && !index)
 		net->zero = i;
 	return xd_net_gid(net, index, gid);
+}
+
+void xd_net_gid_release(struct xd_net *net, struct xd_gid_hold *hold)
+{
+	int i = xd_gid_held(hold);
+
+	hold->next = 0;
+	if (i < 0)
+		return;
+	net->holds[i]--;
+	if (!net->holds[0] && !net->used[net->zero])
+		net->zero = 0;
+}
+
+void xd_net_gid_hold(struct xd_net *net, struct xd_gid_hold *hold, uint32_t index)
+{
+	if (index < XR_GID_TABLE_LEN)
+		net->holds[index]++;
+	xd_net_gid_release(net, hold);
+	if (index < XR_GID_TABLE_LEN)
+		hold->next = index + 1;
 }
 
 int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)

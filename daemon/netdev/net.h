@@ -58,6 +58,9 @@ const struct xd_link *xd_net_link(const struct xd_net *net);
  * addresses take the first free index, and keep it until they are removed. While there is no
  * link-local address, index 0 is a second index of the first of them; once a path was resolved from
  * index 0, until that address is removed.
+ *
+ * An index that is held (struct xd_gid_hold) is not free, also if its address was removed: it has
+ * no GID then, and only this address can get it again.
  */
 bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid);
 /*
@@ -65,6 +68,19 @@ bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid);
  */
 int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid);
 uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max);
+
+/* Part of an object that names a GID by its index. All zero: of none. */
+struct xd_gid_hold {
+	uint32_t next; /* index + 1; 0: none */
+};
+/* Holds an index, instead of the one before. */
+void xd_net_gid_hold(struct xd_net *net, struct xd_gid_hold *hold, uint32_t index);
+void xd_net_gid_release(struct xd_net *net, struct xd_gid_hold *hold);
+/* Returns the index, -1: none. */
+static inline int xd_gid_held(const struct xd_gid_hold *hold)
+{
+	return (int)hold->next - 1;
+}
 
 /*
  * Resolves the path to a destination: the next hop by the kernel's routing table, its MAC by the

@@ -43,7 +43,8 @@ struct xd_net {
 	struct xd_link link;
 	struct xr_addr gid[XR_GID_TABLE_LEN];
 	bool used[XR_GID_TABLE_LEN];
-	int zero; /* the entry that index 0 stands for, as objects use it so; 0: none */
+	uint32_t holds[XR_GID_TABLE_LEN]; /* number of them, by index */
+	int zero; /* the entry that index 0 stands for, as objects use or hold it so; 0: none */
 	struct xd_resolve *resolving; /* pending */
 	/*
 	 * Neighbours as last reported, by a hash. Most notifications are about a neighbour's

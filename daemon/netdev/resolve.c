@@ -18,6 +18,7 @@ struct xd_resolve {
 	struct xd_net *net;
 	struct xt_path path;
 	struct xd_ip hop;
+	struct xd_gid_hold hold;
 	xd_resolve_fn done;
 	void *arg;
 	struct xd_timer *timer;
@@ -268,17 +269,22 @@ void xd_net_resolve_cancel(struct xd_resolve *r)
 		return;
 	unlink_resolve(r);
 	xd_timer_free(r->timer);
+	xd_net_gid_release(r->net, &r->hold);
 	free(r);
 }
 
 static void finish(struct xd_resolve *r, int err)
 {
+	struct xd_gid_hold hold = r->hold; /* until the object that has the path holds it */
+	struct xd_net *net = r->net;
 	xd_resolve_fn done = r->done;
 	struct xt_path path = r->path;
 	void *arg = r->arg;
 
+	r->hold.next = 0;
 	xd_net_resolve_cancel(r);
 	done(arg, err, err ? NULL : &path);
+	xd_net_gid_release(net, &hold);
 }
 
 static void retry(void *arg)
@@ -385,6 +391,7 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 	}
 	*r = (struct xd_resolve){ .net = net, .done = done, .arg = arg };
 	ret = begin_path(net, attr, &r->path, &r->hop);
+	xd_net_gid_hold(net, &r->hold, attr->sgid_index);
 	if (!ret && look_up_neighbour(r))
 		ret = 1;
 	if (!ret)

@@ -50,6 +50,7 @@ static void free_ah(struct xd_object *obj)
 	xd_workers_pause(c->dev->workers);
 	xt_ahs_del(c->objects->ahs, obj->handle);
 	xd_workers_resume(c->dev->workers);
+	xd_net_gid_release(c->dev->net, &ah->gid);
 	ah->pd->obj.refs--;
 	xd_object_del(obj);
 	free(ah);
@@ -74,6 +75,7 @@ static int create_now(struct xd_client *c, const void *request, const struct xt_
 		return err;
 	}
 	ah->attr = q->attr;
+	xd_net_gid_hold(c->dev->net, &ah->gid, q->attr.sgid_index);
 	ah->pd = pd;
 	pd->obj.refs++;
 	err = set_path(ah, path);
@@ -107,8 +109,7 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 		ah->failed.err = err;
 		ah->failed.at = xd_now();
 	}
-	/* Ignore the path if the GID index now has another address. */
-	if (err || memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)))
+	if (err)
 		return;
 	used = xd_path_for_faults(ah->obj.client, path, 0);
 	if (memcmp(old, &used, sizeof(used)))

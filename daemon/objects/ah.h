@@ -4,6 +4,7 @@
 #define XD_AH_H
 
 #include "daemon/clients/client.h"
+#include "daemon/netdev/net.h"
 
 struct xd_pd;
 struct xd_resolve;
@@ -12,6 +13,7 @@ struct xt_ahs;
 struct xd_ah {
 	struct xd_object obj;
 	struct xr_ah_attr attr;
+	struct xd_gid_hold gid; /* of attr.sgid_index */
 	struct xd_pd *pd;
 	struct xd_resolve *resolve; /* of a new path after the network changed */
 	struct {

@@ -177,6 +177,7 @@ void xd_qp_free(struct xd_qp *qp)
 
 	if (c) {
 		destroy_in_engine(c, qp);
+		xd_net_gid_release(c->dev->net, &qp->gid);
 		if (qp->gsi)
 			xd_gsi_take_back(c->dev->gsi);
 		xd_event_end(&qp->async);

@@ -4,6 +4,7 @@
 #define XD_QP_H
 
 #include "daemon/clients/client.h"
+#include "daemon/netdev/net.h"
 
 struct json;
 struct xd_cq;
@@ -32,6 +33,7 @@ struct xd_qp {
 	struct xd_piece sq, rq;
 	struct xd_event_source async;
 	struct xt_qp *xt;
+	struct xd_gid_hold gid;	    /* of the address vector; unused with a target */
 	struct xd_resolve *resolve; /* of a new path after the network changed */
 	uint32_t attached;	    /* number of multicast groups that it is attached to */
 

@@ -12,6 +12,7 @@
 #include "port.h"
 #include "qp.h"
 #include "resolve.h"
+#include "xrc_target.h"
 
 /* Limit for a QP in SQE whose client posts while it moves to RTS */
 #define MODIFY_TURNS 1024
@@ -117,6 +118,14 @@ static int reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_q
 	return err;
 }
 
+/* The address vector names the GID until it is replaced or the QP is destroyed. */
+static void hold_gid(struct xd_qp *qp, uint32_t index)
+{
+	struct xd_gid_hold *hold = qp->target ? &qp->target->gid : &qp->gid;
+
+	xd_net_gid_hold(qp->obj.client->dev->net, hold, index);
+}
+
 static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
 		      struct xd_reply *rep)
 {
@@ -146,6 +155,8 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 		explain_modify(c, qp, q);
 	else
 		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
+	if (!err && path)
+		hold_gid(qp, q->attr.ah.sgid_index);
 	xd_qp_publish_changes(qp);
 	return err;
 }
@@ -198,8 +209,7 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	xt_qp_query(qp->xt, &attr);
 	used = xd_path_for_faults(qp->obj.client, path, attr.dest_qp_num);
 	old = xt_qp_path(qp->xt);
-	/* Ignore the path if the GID index now has another address. */
-	if (!memcmp(&old->sgid, &used.sgid, sizeof(used.sgid)) && memcmp(old, &used, sizeof(used)))
+	if (memcmp(old, &used, sizeof(used)))
 		xt_qp_set_path(qp->xt, &used);
 	xd_worker_resume(dev->workers, qp->worker);
 }

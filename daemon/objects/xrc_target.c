@@ -94,5 +94,6 @@ void xd_target_leave(struct xd_qp *qp)
 		return;
 	xt_qp_free(t->xt);
 	xd_xdp_qp_del(dev->xdp, t->qpn);
+	xd_net_gid_release(dev->net, &t->gid);
 	free(t);
 }

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "daemon/netdev/net.h"
+
 struct xd_client;
 struct xd_program;
 struct xd_qp;
@@ -14,6 +16,7 @@ struct xt_qp;
 struct xd_target {
 	struct xt_qp *xt;
 	uint32_t domain, qpn, worker;
+	struct xd_gid_hold gid;	    /* of the address vector */
 	struct xd_program *program; /* that created it */
 	struct xd_qp *handles;	    /* by next_handle; changed while workers are paused */
 };

@@ -70,6 +70,7 @@ uint32_t xd_cm_id_destroy(struct xd_cm_id *id)
 	xd_cm_conn_destroy(id);
 	xd_cm_joins_free(id);
 	xd_cm_port_release(id);
+	xd_net_gid_release(cm->dev->net, &id->gid);
 	xd_cm_events_discard(id, end_request);
 	if (id->holds_gsi)
 		xd_gsi_release(cm->dev->gsi);

@@ -10,6 +10,7 @@
 #include "daemon/clients/reply.h"
 #include "daemon/cm/cm.h"
 #include "daemon/datapath/fault_mads.h"
+#include "daemon/netdev/net.h"
 #include "address.h"
 #include "rdma_cm.h"
 
@@ -100,7 +101,8 @@ struct xd_cm_id {
 
 	bool address_lost; /* reported by ADDR_CHANGE */
 	struct xd_cm_path path;
-	uint32_t paths; /* 0: no route, 1 */
+	struct xd_gid_hold gid; /* of the device's address, which attributes name by its index */
+	uint32_t paths;		/* 0: no route, 1 */
 
 	struct xc_id *conn;	    /* NULL: none */
 	struct xd_fault_mad faults; /* for MADs of the connection or listener */
@@ -262,6 +264,8 @@ int xd_cm_set_path(struct xd_cm_id *id, const void *value, uint32_t length);
 void xd_cm_resolve_again(struct xd_cm_id *id);
 /* Returns the GID that a local address of an id stands for. -ENODEV: none. */
 int xd_cm_local_gid(const struct xd_cm_id *id, const union xd_cm_addr *a, struct xr_addr *gid);
+/* The index of a GID of the device is not given to another address while the id exists. */
+void xd_cm_hold_gid(struct xd_cm_id *id, const struct xr_addr *gid);
 /* Returns the path MTU of the port, as enum ibv_mtu. */
 uint8_t xd_cm_port_mtu(const struct xd_rdma_cm *cm);
 

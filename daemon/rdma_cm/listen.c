@@ -255,6 +255,7 @@ void xd_cm_request(struct xd_rdma_cm *cm, struct xc_id *conn, const struct xc_ms
 	id->tos = l->tos;
 	set_addresses(id, l, &r);
 	set_path(id, &r);
+	xd_cm_hold_gid(id, &id->path.gids.local);
 	if (xd_cm_id_hold_gsi(id) || !report(l, id, &r)) {
 		xd_cm_id_destroy(id);
 		xc_ignore(conn);

@@ -197,6 +197,8 @@ void xd_cm_ah_attr(const struct xd_cm_id *id, struct ib_uverbs_ah_attr *ah)
 	memset(ah, 0, sizeof(*ah));
 	memcpy(ah->grh.dgid, p->peer.raw, sizeof(ah->grh.dgid));
 	ah->grh.flow_label = p->flow_label;
+	if (index < 0) /* the address was removed */
+		index = xd_gid_held(&id->gid);
 	ah->grh.sgid_index = index < 0 ? 0 : (uint8_t)index;
 	ah->grh.hop_limit = p->hop_limit;
 	ah->grh.traffic_class = p->traffic_class;

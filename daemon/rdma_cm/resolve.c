@@ -51,6 +51,15 @@ int xd_cm_local_gid(const struct xd_cm_id *id, const union xd_cm_addr *a, struct
 	return has_gid(id, gid) ? 0 : -ENODEV;
 }
 
+void xd_cm_hold_gid(struct xd_cm_id *id, const struct xr_addr *gid)
+{
+	struct xd_net *net = id->cm->dev->net;
+	int index = xd_net_gid_index(net, gid);
+
+	if (index >= 0)
+		xd_net_gid_hold(net, &id->gid, (uint32_t)index);
+}
+
 /* ---- bind ----------------------------------------------------------------------- */
 
 static int check_scope(const struct xd_cm_id *id, const union xd_cm_addr *a)
@@ -78,6 +87,7 @@ static bool ipv6_only(void)
 static void unbind(struct xd_cm_id *id)
 {
 	xd_cm_port_release(id);
+	xd_net_gid_release(id->cm->dev->net, &id->gid);
 	memset(&id->src, 0, sizeof(id->src));
 	memset(&id->dst, 0, sizeof(id->dst));
 	id->device = false;
@@ -117,6 +127,8 @@ static int bind_to(struct xd_cm_id *id, const union xd_cm_addr *src, const union
 				 "the source address is not one of the device: xroce status");
 	id->src = *src;
 	id->device = device;
+	if (device)
+		xd_cm_hold_gid(id, &gid);
 	if (dst)
 		id->dst = *dst;
 	id->dst.sa.sa_family = src->sa.sa_family;
@@ -206,6 +218,7 @@ static int start(struct xd_cm_id *id, uint32_t timeout_ms)
 	int err;
 
 	id->state = XD_CM_ADDR_QUERY;
+	xd_cm_hold_gid(id, &id->path.gids.local);
 	if (!is_cut_off(id)) {
 		err = look_up(id);
 		if (!id->resolve)

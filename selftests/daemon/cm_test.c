@@ -568,6 +568,27 @@ static void test_address_change(void)
 	TAP_OK(next_event(&ch) == XD_CM_EVENT_ADDR_CHANGE && event.id == a &&
 		       next_event(&ch) == -EAGAIN,
 	       "an id whose address is removed gets one ADDR_CHANGE");
+	TAP_OK(fake.gid_holds[1] == 1 && fake.gid_holds[0] == 1,
+	       "ids hold the indices of their GIDs");
+	fake.lost_gid = 0;
+	destroy_id(&ch, a);
+	TAP_OK(!fake.gid_holds[1], "until they are destroyed");
+	close_channel(&ch);
+}
+
+static void test_held_gid(void)
+{
+	struct rdma_ucm_join_ip_mcast q = { .uid = UID + 3 };
+	struct chan ch;
+
+	open_channel(&ch);
+	q.id = create_id_of(&ch, RDMA_PS_UDP, 0, UID);
+	q.addr = ipv4("239.1.2.3", 0);
+	MUST(!bind_to(&ch, q.id, address(2, 0)));
+	fake.lost_gid = 1;
+	MUST(!SEND(&ch, JOIN_IP_MCAST, q, 4) && next_event(&ch) == XD_CM_EVENT_MULTICAST_JOIN);
+	TAP_OK(event.param.ud.ah_attr.grh.sgid_index == 1,
+	       "an id names the index of its address after that was removed");
 	fake.lost_gid = 0;
 	close_channel(&ch);
 }
@@ -1135,6 +1156,7 @@ int main(void)
 	test_closed_owner();
 	test_resolve();
 	test_address_change();
+	test_held_gid();
 	test_connection();
 	test_answers();
 	test_option_values();

@@ -219,6 +219,15 @@ static bool users_left(const struct xd_clients *cs)
 	return u;
 }
 
+static uint32_t gids_held(void)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < FAKE_GIDS; i++)
+		n += fake.gid_holds[i];
+	return n;
+}
+
 bool nothing_left(void)
 {
 	const struct xd_objects *o = &fake.server->objects;
@@ -232,7 +241,7 @@ bool nothing_left(void)
 	return processes_end(cs) && !cs->first && !cs->count && !users_left(cs) &&
 	       !cs->limits.fds.used && !objects && !fake.map_keys && !fake.map_qps &&
 	       !fake.map_groups && !o->mcast.first && !fake.doorbells && !fake.captures &&
-	       !fake.refused && !totals.mapped && !totals.pinned && !o->pd_ids.used;
+	       !fake.refused && !totals.mapped && !totals.pinned && !o->pd_ids.used && !gids_held();
 }
 
 uint32_t alloc_pd(struct conn *c)

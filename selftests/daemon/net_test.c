@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <xroce/gid.h>
+
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/helper/solicit.h"
@@ -516,6 +518,87 @@ static bool second_link_local_exists(void)
 	return gid_index("fe80::6") >= 0;
 }
 
+static const char *changed_address; /* that has a GID after a change */
+
+static bool is_added(void)
+{
+	return gid_index(changed_address) >= 0;
+}
+
+static bool is_removed(void)
+{
+	return gid_index(changed_address) < 0;
+}
+
+static void change_address(const char *what, const char *address, const char *length)
+{
+	changed_address = address;
+	sh("ip address %s %s/%s dev t0 $([ %s = add ] && echo nodad)", what, address, length, what);
+	run_until(what[0] == 'a' ? is_added : is_removed);
+}
+
+static void test_held(void)
+{
+	struct xd_gid_hold hold = { 0 }, second = { 0 };
+	struct xr_addr gid, before = addr("fd09::7");
+	int index;
+
+	device_open();
+	change_address("add", "fd09::7", "64");
+	index = gid_index("fd09::7");
+	xd_net_gid_hold(net, &hold, (uint32_t)index);
+	xd_net_gid_hold(net, &second, (uint32_t)index);
+	change_address("del", "fd09::7", "64");
+	change_address("add", "fd09::8", "64");
+	TAP_OK(gid_index("fd09::8") != index && !xd_net_gid(net, (uint32_t)index, &gid),
+	       "the index of a removed address is not given to another one while it is held");
+	change_address("add", "fd09::7", "64");
+	TAP_OK(gid_index("fd09::7") == index && xd_net_gid(net, (uint32_t)index, &gid) &&
+		       xr_gid_equal(&gid, &before),
+	       "the address gets its index back");
+	change_address("del", "fd09::7", "64");
+	xd_net_gid_release(net, &hold);
+	change_address("add", "fd09::9", "64");
+	TAP_OK(gid_index("fd09::9") != index, "each hold counts");
+	xd_net_gid_hold(net, &second, 1);
+	change_address("add", "fd09::10", "64");
+	TAP_OK(gid_index("fd09::10") == index, "it is free when none is left");
+	sh("for a in 8 9 10; do ip address del fd09::$a/64 dev t0; done");
+	device_close();
+}
+
+/* Index 0 is a second index of 10.9.0.1, which is removed while it is held. */
+static void test_zero_held(void)
+{
+	struct xd_gid_hold hold = { 0 };
+	struct xr_addr gid, first = addr("10.9.0.1");
+	struct xr_ah_attr attr;
+	int err = 0, index;
+
+	sh("ip address flush dev t0 scope link");
+	device_open();
+	attr = attr_to("10.9.0.1", "10.9.0.1");
+	attr.sgid_index = 0;
+	xd_net_resolve(net, &attr, keep_error, &err);
+	xd_net_gid_hold(net, &hold, 0);
+	index = gid_index("10.9.0.1");
+	change_address("del", "10.9.0.1", "24");
+	change_address("add", "10.9.0.7", "24");
+	change_address("add", "fe80::5", "64");
+	TAP_OK(!xd_net_gid(net, 0, &gid) && gid_index("fe80::5") > 0 &&
+		       gid_index("10.9.0.7") != index,
+	       "index 0 and the address that it stands for are not given to others");
+	change_address("add", "10.9.0.1", "24");
+	TAP_OK(xd_net_gid(net, 0, &gid) && xr_gid_equal(&gid, &first), "it is this address again");
+	change_address("del", "10.9.0.1", "24");
+	xd_net_gid_release(net, &hold);
+	change_address("add", "fe80::6", "64");
+	TAP_OK(!gid_index("fe80::6"), "index 0 is free when it is not held");
+	device_close();
+	sh("ip address del fe80::5/64 dev t0; ip address del fe80::6/64 dev t0; "
+	   "ip address del 10.9.0.7/24 dev t0; ip address add 10.9.0.1/24 dev t0");
+}
+
 /* Index 0 without a link-local address; use: a path is resolved from it before there is one. */
 static void test_index_zero(bool use)
 {
@@ -698,6 +781,8 @@ int main(void)
 	test_renamed();
 	test_index_zero(false);
 	test_index_zero(true);
+	test_held();
+	test_zero_held();
 	test_gone();
 	kill(peer, SIGKILL);
 	waitpid(peer, NULL, 0);

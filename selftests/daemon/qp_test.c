@@ -166,6 +166,37 @@ static void test_address_handles(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* Address vectors and address handles hold the index of their GID. */
+static void test_held_gids(void)
+{
+	struct xr_qp_attr attr = rtr_attr();
+	const uint32_t *holds = fake.gid_holds;
+	uint32_t pd, qp, ah;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	qp = create_qp(&c, pd, create_cq(&c, 16, 0));
+	attr.ah.sgid_index = 1;
+	MUST(!to_init(&c, qp) && !holds[1]);
+	fake.no_route = true;
+	TAP_OK(to_rtr(&c, qp, attr) == -ENETUNREACH && !holds[1], "a QP without path holds none");
+	fake.no_route = false;
+	TAP_OK(!to_rtr(&c, qp, attr) && holds[1] == 1, "a QP holds the index of its path");
+	MUST(!create_ah(&c, pd, 1));
+	ah = handle_of(&c);
+	TAP_OK(holds[1] == 2, "so does an address handle");
+	MUST(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !to_init(&c, qp));
+	attr.ah.sgid_index = 0;
+	TAP_OK(!to_rtr(&c, qp, attr) && holds[1] == 1 && holds[0] == 1,
+	       "another path replaces the index");
+	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !ask_handle(&c, XR_MSG_DESTROY_QP, qp) &&
+		       !holds[0] && !holds[1],
+	       "it is free when they are destroyed");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 static void test_datagram_qp(void)
 {
 	struct xr_create_qp_req q;
@@ -329,6 +360,7 @@ int main(void)
 	test_doorbells();
 	test_modify_length();
 	test_address_handles();
+	test_held_gids();
 	test_datagram_qp();
 	test_gsi();
 	test_multicast();

@@ -110,6 +110,43 @@ teardown() {
 	A4=10.79.1.1 B4=10.79.2.1 verify_data -m "$PMTU"
 }
 
+# index_of ADDRESS: waits until host a has the GID, and prints its index
+index_of() {
+	has_gid() { gid_index a "$1"; }
+	wait_for 10 has_gid "$1"
+	gid_index a "$1"
+}
+
+# remove ADDRESS: removes an address of host a, and waits until its GID is gone
+remove() {
+	on a ip address del "$1/24" dev va
+	has_no_gid() { not gid_index a "$1"; }
+	wait_for 10 has_no_gid "$1"
+}
+
+@test "the index of a removed address is not given to another one while a program uses it" {
+	local server index
+
+	hosts_up
+	daemons_up
+	on a ip address add 10.80.0.1/24 dev va
+	index=$(index_of 10.80.0.1)
+	spawn a "$BATS_TEST_TMPDIR/server" rping -s -a 10.80.0.1 -p 18714
+	server=$!
+	has_listener() { ctl a cm -j xra | jq -e 'any(.port == 18714)'; }
+	wait_for 10 has_listener
+	remove 10.80.0.1
+	on a ip address add 10.81.0.1/24 dev va
+	(($(index_of 10.81.0.1) != index))
+	on a ip address add 10.80.0.1/24 dev va
+	equal "index" "$(index_of 10.80.0.1)" "$index"
+	remove 10.80.0.1
+	kill "$server"
+	wait_for 10 not has_listener
+	on a ip address add 10.82.0.1/24 dev va
+	equal "index" "$(index_of 10.82.0.1)" "$index"
+}
+
 # The peer's interface receives in a thread that only runs on an idle processor, and none is idle.
 # The programs exchange datagrams for as long as they are not ended.
 @test "xroce ah --detail names an address handle whose next hop is gone" {

@@ -98,6 +98,21 @@ int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
 	return -ENOENT;
 }
 
+void xd_net_gid_release(struct xd_net *net, struct xd_gid_hold *hold)
+{
+	if (hold->next)
+		fake.gid_holds[hold->next - 1]--;
+	hold->next = 0;
+}
+
+void xd_net_gid_hold(struct xd_net *net, struct xd_gid_hold *hold, uint32_t index)
+{
+	xd_net_gid_release(net, hold);
+	MUST(index < FAKE_GIDS);
+	fake.gid_holds[index]++;
+	hold->next = index + 1;
+}
+
 uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max)
 {
 	uint32_t n = 0;

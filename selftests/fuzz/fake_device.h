@@ -30,6 +30,7 @@ struct fake_device {
 	bool slow;		    /* next hops are resolved later, by fake_resolve_all() */
 	bool no_route;
 	uint32_t lost_gid; /* index of an address that the device has lost, 0: none */
+	uint32_t gid_holds[FAKE_GIDS];
 	bool no_groups;	   /* joining a group fails */
 	bool no_doorbells; /* adding a doorbell fails */
 	/* the program that the helper sees, NULL: the one that has connected */
