@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 PROVIDER_SRCS := \
-	$(addprefix provider/base/,debug.c libibverbs.c) \
+	$(addprefix provider/base/,debug.c environment.c libibverbs.c) \
 	$(addprefix provider/control/,connection.c shm.c sockets.c visible.c) \
 	$(addprefix provider/memory/, \
 		adopt.c convert.c interval.c layout.c page_file.c proc_maps.c tiers.c) \
@@ -10,7 +10,7 @@ PROVIDER_SRCS := \
 		cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c dm.c drain.c dv.c event_socket.c fast_mr.c faults.c \
 		integrity.c mr.c mw.c nap.c pd.c pool.c post.c qp.c qp_ex.c query.c request.c rw.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/cm/, \
-		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c) \
+		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c watch.c) \
 	$(addprefix provider/preload/, \
 		dirs.c dlopen.c files.c next.c path_calls.c paths.c preload.c tree.c umad_number.c values.c)
 

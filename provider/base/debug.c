@@ -4,14 +4,14 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "provider/base/debug.h"
+#include "provider/base/environment.h"
 
 bool xp_debugging(void)
 {
-	return secure_getenv("XROCE_DEBUG");
+	return xp_environment(XP_DEBUG);
 }
 
 void xp_debug(const char *fmt, ...)

@@ -7,6 +7,7 @@
 #include "provider/cm/event.h"
 #include "provider/cm/numbers.h"
 #include "provider/cm/refresh.h"
+#include "provider/cm/watch.h"
 
 /* A command that is being executed. Handlers return the length of the reply or -errno. */
 struct call {

@@ -10,7 +10,7 @@
 #include "provider/base/cancel.h"
 #include "provider/cm/event.h"
 #include "provider/cm/numbers.h"
-#include "provider/cm/refresh.h"
+#include "provider/cm/watch.h"
 
 /* enum rdma_cm_event_type of <rdma/rdma_cma.h> */
 #define CONNECT_REQUEST 4
@@ -19,12 +19,6 @@
 #define MULTICAST_ERROR 13
 
 #define READY_MAX 16
-
-/* A daemon that starts creates its socket shortly before it listens. */
-#define LISTEN_TRIES 100
-#define LISTEN_US 1000
-/* Interval at which GET_EVENT looks for such a daemon while it waits */
-#define SETTLE_MS 100
 
 /* ---- one event ------------------------------------------------------------------ */
 
@@ -114,16 +108,6 @@ static int removal_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_
 
 /* ---- any event ------------------------------------------------------------------ */
 
-/* A daemon may have started. */
-static void directory_changed(struct xp_cm_channel *ch)
-{
-	unsigned int tries = 0;
-
-	xp_cm_watch_drain(ch);
-	while (xp_cm_refresh(ch) == -ECONNREFUSED && ++tries < LISTEN_TRIES)
-		usleep(LISTEN_US);
-}
-
 static struct xp_cm_source *source_by_number(const struct xp_cm_channel *ch, uint64_t number)
 {
 	struct xp_cm_source *s = ch->sources;
@@ -142,9 +126,7 @@ static int next_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_eve
 
 	ready = epoll_wait(ch->epfd, set, READY_MAX, 0);
 	for (i = 0; i < ready; i++) {
-		if (set[i].data.u64 == XP_CM_EPOLL_WATCH)
-			directory_changed(ch);
-		else if (set[i].events & (EPOLLHUP | EPOLLERR))
+		if (set[i].events & (EPOLLHUP | EPOLLERR))
 			xp_cm_sources_check(ch);
 	}
 	result = removal_event(ch, room, ev);
@@ -187,9 +169,9 @@ static bool handlers_restart(void)
 }
 
 /* Returns what poll() does, or -errno. */
-static int wait_on(struct pollfd *p, nfds_t count, int timeout)
+static int wait_on(struct pollfd *p, nfds_t count)
 {
-	int n = poll(p, count, timeout);
+	int n = poll(p, count, -1);
 
 	return n < 0 ? -errno : n;
 }
@@ -206,22 +188,19 @@ static void put(void *ch)
  */
 static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
 {
-	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
-			       { .fd = xp_cm_watch_fd(ch), .events = POLLIN } };
-	int timeout = ch->watch >= 0 && ch->scan_again ? SETTLE_MS : -1, n, unused;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n, unused;
 
 	pthread_mutex_unlock(&ch->lock);
 	pthread_cleanup_push(put, ch);
 	xp_cancel_restore(cancel);
-	n = wait_on(p, 2, timeout);
+	n = wait_on(&p, 1);
 	while (!xp_cm_is_number(ch, fd) && (n >= 0 || handlers_restart()))
-		n = wait_on(NULL, 0, -1);
+		n = wait_on(NULL, 0);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
 	pthread_cleanup_pop(0);
 	pthread_mutex_lock(&ch->lock);
 	ch->epfd = fd;
-	if (n >= 0 && (!n || p[1].revents))
-		directory_changed(ch);
 	return n < 0 ? n : 0;
 }
 
@@ -232,16 +211,15 @@ int xp_cm_get_event(struct xp_cm_channel *ch, int fd, size_t room, struct rdma_u
 
 	if (room < offsetof(struct rdma_ucm_event_resp, reserved))
 		return -ENOSPC;
+	if (ch->watched >= 0)
+		xp_cm_watch(ch); /* a forked child has no thread yet */
 	for (;;) {
 		n = next_event(ch, room < sizeof(*ev) ? room : sizeof(*ev), ev);
 		if (n != -EAGAIN)
 			return n;
 		flags = fcntl(fd, F_GETFL);
-		if (flags >= 0 && flags & O_NONBLOCK) {
-			if (ch->watch >= 0)
-				xp_cm_watch(ch);
+		if (flags >= 0 && flags & O_NONBLOCK)
 			return -EAGAIN;
-		}
 		err = wait_for_event(ch, fd, cancel);
 		if (err && (err != -EINTR || !handlers_restart()))
 			return err;

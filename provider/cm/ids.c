@@ -451,8 +451,7 @@ struct xp_cm_channel *xp_cm_channel_new(void)
 		return NULL;
 	pthread_mutex_init(&ch->lock, NULL);
 	ch->epfd = -1;
-	ch->watch = -1;
-	ch->watch_made = -1;
+	ch->watched = -1;
 	return ch;
 }
 
@@ -460,6 +459,9 @@ void xp_cm_channel_free(struct xp_cm_channel *ch)
 {
 	struct xp_cm_source *s;
 
+	/* watch.c may use it until now. */
+	pthread_mutex_lock(&ch->lock);
+	pthread_mutex_unlock(&ch->lock);
 	/* Another process may share the epoll set, so nothing must be removed from it. */
 	ch->epfd = -1;
 	while (ch->ids)
@@ -470,10 +472,8 @@ void xp_cm_channel_free(struct xp_cm_channel *ch)
 		xp_cm_source_close(s);
 		free(s);
 	}
-	if (ch->watch >= 0)
-		close(ch->watch);
-	if (ch->watch_made >= 0)
-		close(ch->watch_made);
+	if (ch->watched >= 0)
+		close(ch->watched);
 	xp_cm_table_free(&ch->numbers);
 	xp_cm_table_free(&ch->parts);
 	pthread_mutex_destroy(&ch->lock);

@@ -76,18 +76,15 @@ struct xp_cm_channel {
 	/* refresh.c */
 	struct timespec scanned; /* time of the last change of the runtime directory */
 	bool scan_again;
-	unsigned int retries;  /* scans since then in which a daemon did not answer */
-	int watch;	       /* inotify descriptor, or -1 */
-	int watched_directory; /* watch descriptor, or 0 */
-	bool watch_in_set;     /* the epoll set has it */
-	int watch_made;	       /* eventfd of threads that wait without a watch, or -1 */
+	unsigned int retries; /* scans since then in which a daemon did not answer */
+
+	int watched; /* a descriptor of the epoll set for watch.c, or -1: no wildcard listener */
 
 	struct xp_umad *umad; /* a file of umad instead of a channel; NULL: none */
 };
 
-/* Data of the epoll set's events: number of the source, or one of these */
+/* Data of the epoll set's events: number of the source, or this */
 #define XP_CM_EPOLL_ANCHOR UINT64_MAX
-#define XP_CM_EPOLL_WATCH (UINT64_MAX - 1)
 
 /* Channels after a fork() choose other numbers than the parent. */
 void xp_cm_number_seed(uint32_t seed);

@@ -169,6 +169,26 @@ void xp_cm_put(struct xp_cm_channel *ch)
 		xp_cm_channel_free(ch);
 }
 
+struct xp_cm_channel *xp_cm_lock_watched(const struct xp_cm_channel *after, bool *busy)
+{
+	struct xp_cm_channel *ch;
+
+	pthread_mutex_lock(&lock);
+	for (ch = channels; ch; ch = ch->next) {
+		if (ch <= after)
+			continue;
+		if (pthread_mutex_trylock(&ch->lock)) {
+			*busy = true;
+			continue;
+		}
+		if (ch->watched >= 0)
+			break;
+		pthread_mutex_unlock(&ch->lock);
+	}
+	pthread_mutex_unlock(&lock);
+	return ch;
+}
+
 uint64_t xp_cm_cookie(int fd)
 {
 	uint64_t cookie = 0;

@@ -45,6 +45,12 @@ static inline bool xp_cm_is_marked(int fd)
  */
 struct xp_cm_channel *xp_cm_get(int fd);
 void xp_cm_put(struct xp_cm_channel *ch);
+/*
+ * Locks and returns the channel after this one, or the first, that watch.c watches; NULL: there is
+ * none. It gets no reference: it is closed as soon as its lock is free. Sets *busy if a channel was
+ * left out that is locked.
+ */
+struct xp_cm_channel *xp_cm_lock_watched(const struct xp_cm_channel *after, bool *busy);
 /* Returns true if fd is still a descriptor of the channel, to which the caller has a reference. */
 bool xp_cm_is_number(struct xp_cm_channel *ch, int fd);
 /* Takes the locks of both channels, which may be the same. */

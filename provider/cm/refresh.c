@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -93,9 +87,26 @@ static int scan(struct xp_cm_channel *ch)
 	return result;
 }
 
-static bool must_scan(struct xp_cm_channel *ch)
+static bool is_new(const struct stat *st)
 {
 	struct timespec now;
+	int64_t age;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	age = (now.tv_sec - st->st_mtim.tv_sec) * (int64_t)XP_NS_PER_S + now.tv_nsec -
+	      st->st_mtim.tv_nsec;
+	return age >= 0 && age < (int64_t)SETTLE_NS;
+}
+
+bool xp_cm_directory_is_new(void)
+{
+	struct stat st;
+
+	return !stat(xp_runtime_dir(), &st) && is_new(&st);
+}
+
+static bool must_scan(struct xp_cm_channel *ch)
+{
 	struct stat st;
 	bool changed, again = ch->scan_again;
 
@@ -105,10 +116,7 @@ static bool must_scan(struct xp_cm_channel *ch)
 		  st.st_mtim.tv_nsec != ch->scanned.tv_nsec;
 	if (changed)
 		ch->retries = 0;
-	clock_gettime(CLOCK_REALTIME, &now);
-	ch->scan_again = (now.tv_sec - st.st_mtim.tv_sec) * (int64_t)XP_NS_PER_S + now.tv_nsec -
-				 st.st_mtim.tv_nsec <
-			 (int64_t)SETTLE_NS;
+	ch->scan_again = is_new(&st);
 	ch->scanned = st.st_mtim;
 	return changed || again;
 }
@@ -117,68 +125,4 @@ int xp_cm_refresh(struct xp_cm_channel *ch)
 {
 	xp_cm_sources_check(ch);
 	return must_scan(ch) ? scan(ch) : 0;
-}
-
-/* ---- watch ---------------------------------------------------------------------- */
-
-/* If the directory does not exist, its parent is watched until it does. */
-static void watch_directory(struct xp_cm_channel *ch)
-{
-	const uint32_t mask = IN_CREATE | IN_ATTRIB | IN_MOVED_TO | IN_DELETE_SELF | IN_ONLYDIR;
-	char parent[PATH_MAX], *slash;
-	int wd;
-
-	wd = inotify_add_watch(ch->watch, xp_runtime_dir(), mask);
-	if (wd < 0 && errno == ENOENT) {
-		snprintf(parent, sizeof(parent), "%s", xp_runtime_dir());
-		slash = strrchr(parent, '/');
-		if (!slash)
-			return;
-		slash[slash == parent] = '\0';
-		wd = inotify_add_watch(ch->watch, parent, IN_CREATE | IN_ONLYDIR);
-	}
-	/* The watch of the directory that is not needed any more goes. */
-	if (wd >= 0 && wd != ch->watched_directory && ch->watched_directory)
-		inotify_rm_watch(ch->watch, ch->watched_directory);
-	ch->watched_directory = wd < 0 ? 0 : wd;
-}
-
-void xp_cm_watch(struct xp_cm_channel *ch)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = XP_CM_EPOLL_WATCH };
-
-	if (ch->watch < 0) {
-		ch->watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-		if (ch->watch < 0)
-			return;
-		watch_directory(ch);
-		if (ch->watch_made >= 0)
-			eventfd_write(ch->watch_made, 1);
-	}
-	if (!ch->watch_in_set && fcntl(ch->epfd, F_GETFL) & O_NONBLOCK)
-		ch->watch_in_set = !epoll_ctl(ch->epfd, EPOLL_CTL_ADD, ch->watch, &ev);
-}
-
-int xp_cm_watch_fd(struct xp_cm_channel *ch)
-{
-	if (ch->watch >= 0)
-		return ch->watch;
-	if (ch->watch_made < 0)
-		ch->watch_made = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return ch->watch_made;
-}
-
-void xp_cm_watch_drain(struct xp_cm_channel *ch)
-{
-	uint8_t events[4096];
-	eventfd_t made;
-
-	xp_cm_watch(ch);
-	if (ch->watch < 0) {
-		eventfd_read(ch->watch_made, &made); /* else waiting would never block again */
-		return;
-	}
-	while (read(ch->watch, events, sizeof(events)) > 0)
-		;
-	watch_directory(ch);
 }

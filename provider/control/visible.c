@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* secure_getenv(): the environment must not direct a program with more rights than its user. */
-#include <stdlib.h>
 #include <string.h>
 
 #include <xroce/control.h>
 
+#include "provider/base/environment.h"
 #include "provider/control/visible.h"
 
 const char *xp_runtime_dir(void)
 {
-	const char *dir = secure_getenv("XROCE_RUNTIME_DIR");
+	const char *dir = xp_environment(XP_RUNTIME_DIR);
 
 	return dir && *dir ? dir : XR_RUNTIME_DIR;
 }
 
 bool xp_device_is_visible(const char *name)
 {
-	const char *list = secure_getenv("XROCE_DEVICES");
+	const char *list = xp_environment(XP_DEVICES);
 	size_t len = strlen(name), n;
 
 	if (!list)

@@ -132,6 +132,22 @@ listener_at() {
 	second_up a vc
 }
 
+# The program only polls a channel without O_NONBLOCK, and calls no other function until poll() returns.
+@test "a listener that waits in poll() goes on when its only daemon restarts" {
+	second_down a
+	spawn a "$BATS_TEST_TMPDIR/server" timeout $((40 * SLOW)) "$BIN/rdma_cm_events" -p listen 0.0.0.0 "$PORT"
+	SERVER=$!
+	wait_for 5 listens a "$PORT"
+	daemon_down a
+	daemon_up a
+	wait_for 10 listener_at xra
+	equal "events" "$(cat "$BATS_TEST_TMPDIR/server")" ""
+	run_on b timeout $((20 * SLOW)) "$BIN/rdma_cm_events" connect "$A4" "$PORT"
+	ends $((40 * SLOW)) "$SERVER"
+	grep -q TIMEWAIT_EXIT "$BATS_TEST_TMPDIR/server"
+	second_up a vc
+}
+
 @test "a listener gets the device of a daemon that starts later" {
 	second_down a
 	server 0.0.0.0

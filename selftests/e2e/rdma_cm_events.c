@@ -2,16 +2,18 @@
 /*
  * Prints the events of rdma_cm:
  *
- *   rdma_cm_events [-m] listen ADDRESS PORT
+ *   rdma_cm_events [-m | -p] listen ADDRESS PORT
  *       accepts one connection, and disconnects when the peer has
  *   rdma_cm_events [-m] connect ADDRESS PORT [MS]
  *       connects and disconnects; MS: to resolve the address
  *   -m  moves its ids to another event channel: the listener at once, the id of the connection
  *       while it is being established
+ *   -p  waits for events in poll(), as rping of rdma-core 65 does
  *
  * Ends after TIMEWAIT_EXIT of the connection, or after DEVICE_REMOVAL.
  */
 #include <netdb.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 
 #include "verbs_util.h"
@@ -87,8 +89,15 @@ static bool advance(const struct rdma_cm_event *ev)
 	}
 }
 
+static void wait_for_event(const struct rdma_event_channel *ch)
+{
+	struct pollfd p = { ch->fd, POLLIN, 0 };
+
+	MUST(poll(&p, 1, -1) == 1 && p.revents == POLLIN, "poll");
+}
+
 /* Prints events until the connection has ended. listener: NULL if the program connects */
-static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener, bool moves)
+static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener, bool moves, bool polls)
 {
 	enum rdma_cm_event_type type;
 	struct rdma_cm_event *ev;
@@ -96,6 +105,8 @@ static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener, bool
 	bool more = true;
 
 	while (more) {
+		if (polls)
+			wait_for_event(ch);
 		MUST(!rdma_get_cm_event(ch, &ev), "rdma_get_cm_event");
 		printf("%s %d\n", rdma_event_str(ev->event), ev->status);
 		more = advance(ev);
@@ -110,14 +121,15 @@ static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener, bool
 
 int main(int argc, char **argv)
 {
-	bool moves = argc > 1 && !strcmp(argv[1], "-m"), connects;
+	bool moves = argc > 1 && !strcmp(argv[1], "-m");
+	bool polls = argc > 1 && !strcmp(argv[1], "-p"), connects;
 	struct rdma_event_channel *ch;
 	struct sockaddr_storage at;
 	struct rdma_cm_id *id;
 	int resolve_ms;
 
-	argc -= moves;
-	argv += moves;
+	argc -= moves || polls;
+	argv += moves || polls;
 	connects = argc >= 4 && !strcmp(argv[1], "connect");
 	resolve_ms = connects && argc == 5 ? atoi(argv[4]) : RESOLVE_MS;
 	if (argc < 4 || argc > 4 + connects || (!connects && strcmp(argv[1], "listen"))) {
@@ -135,6 +147,6 @@ int main(int argc, char **argv)
 		MUST(!rdma_bind_addr(id, (struct sockaddr *)&at) && !rdma_listen(id, 1), "listen");
 	if (moves && !connects)
 		ch = move(id, NULL);
-	run(ch, connects ? NULL : id, moves);
+	run(ch, connects ? NULL : id, moves, polls);
 	return 0;
 }

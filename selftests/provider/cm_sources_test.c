@@ -4,6 +4,9 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/wait.h>
 
 #include "../lib/tap.h"
 #include "../lib/wait.h"
@@ -139,9 +142,9 @@ static void death(void)
 		       ev.uid == 1,
 	       "the wildcard listener goes on at the other daemon");
 	fake_cm_start(&b, dir, "b", NET_B);
-	TAP_OK(cm_readable(fd, 2000) && cm_event(fd, &ev) == -EAGAIN &&
-		       fake_cm(&b, CM_LISTENERS, 6000) == 1,
-	       "the restarted daemon wakes the channel and gets the listener");
+	TAP_OK(WAIT_UNTIL(fake_cm(&b, CM_LISTENERS, 6000)) && !cm_readable(fd, 0) &&
+		       cm_event(fd, &ev) == -EAGAIN,
+	       "the restarted daemon gets the listener, which wakes nobody");
 	TAP_OK(fake_cm(&b, CM_INCOMING, 6000) == 1 && cm_event(fd, &ev) == CONNECT_REQUEST &&
 		       ev.uid == 1,
 	       "and requests arrive there");
@@ -208,6 +211,122 @@ static void blocked_early(void)
 	TAP_OK(WAIT_UNTIL(fake_cm(&b, CM_LISTENERS, 6000)) && fake_cm(&b, CM_INCOMING, 6000) == 1 &&
 		       !pthread_join(thread, &result) && (intptr_t)result == CONNECT_REQUEST,
 	       "GET_EVENT that waited before LISTEN extends the listener");
+	close(fd);
+}
+
+/* ---- ways to wait ------------------------------------------------------------------- */
+
+struct waiter {
+	int fd, epoll;
+	int (*wait)(const struct waiter *w); /* returns 1 if the channel is readable */
+	long call;			     /* system call in which it waits */
+	const char *name;
+	struct rdma_ucm_event_resp ev;
+};
+
+static int wait_poll(const struct waiter *w)
+{
+	struct pollfd p[2] = { { w->epoll, POLLIN, 0 }, { w->fd, POLLIN, 0 } };
+
+	return poll(p, 2, -1) == 1 && p[1].revents == POLLIN;
+}
+
+static int wait_select(const struct waiter *w)
+{
+	fd_set set;
+
+	FD_ZERO(&set);
+	FD_SET(w->fd, &set);
+	return select(w->fd + 1, &set, NULL, NULL, NULL);
+}
+
+static int wait_epoll(const struct waiter *w)
+{
+	struct epoll_event ev;
+
+	return epoll_wait(w->epoll, &ev, 1, -1);
+}
+
+static int wait_get_event(const struct waiter *w)
+{
+	return 1;
+}
+
+static void *event_loop(void *arg)
+{
+	struct waiter *w = arg;
+
+	return (void *)(intptr_t)(w->wait(w) == 1 ? cm_event(w->fd, &w->ev) : -1);
+}
+
+/*
+ * A daemon ends and starts again while a thread waits, in a channel that blocks. The only thing
+ * that wakes it is a request, as a program that is woken calls GET_EVENT, which blocks then.
+ */
+static void waits(struct waiter *w, uint32_t epoll_flags)
+{
+	struct epoll_event ev = { .events = EPOLLIN | epoll_flags };
+	int listener, woken = 0;
+	pthread_t thread;
+	void *result;
+
+	w->fd = cm_open();
+	w->epoll = epoll_create1(0);
+	listener = cm_create(w->fd, 1);
+	cm_bind(w->fd, listener, 0, 6000);
+	cm_listen(w->fd, listener);
+	if (w->wait == wait_epoll)
+		epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->fd, &ev);
+	pthread_create(&thread, NULL, event_loop, w);
+	WAIT_UNTIL(other_thread_sleeps_in(w->call));
+	fake_cm_kill(&b);
+	fake_cm_start(&b, dir, "b", NET_B);
+	TAP_OK(WAIT_UNTIL(fake_cm(&b, CM_LISTENERS, 6000)),
+	       "%s: the restarted daemon gets the listener", w->name);
+	woken = cm_readable(w->fd, 0) || !other_thread_sleeps_in(w->call);
+	TAP_OK(!woken && fake_cm(&b, CM_INCOMING, 6000) == 1 && !pthread_join(thread, &result) &&
+		       (intptr_t)result == CONNECT_REQUEST && w->ev.uid == 1,
+	       "%s: a request wakes it, and nothing before", w->name);
+	close(w->epoll);
+	close(w->fd);
+}
+
+static void ways_to_wait(void)
+{
+	struct waiter polls = { .wait = wait_poll, .call = SYS_poll, .name = "poll" };
+	struct waiter selects = { .wait = wait_select, .call = SYS_pselect6, .name = "select" };
+	struct waiter level = { .wait = wait_epoll, .call = SYS_epoll_wait, .name = "epoll" };
+	struct waiter edge = { .wait = wait_epoll, .call = SYS_epoll_wait, .name = "epoll, edge" };
+	struct waiter blocks = { .wait = wait_get_event, .call = SYS_poll, .name = "GET_EVENT" };
+
+	waits(&polls, 0);
+	waits(&selects, 0);
+	waits(&level, 0);
+	waits(&edge, EPOLLET);
+	waits(&blocks, 0);
+}
+
+/* A program that never waits, forks as daemon() does, and closes descriptors that it does not know */
+static void without_waiting(void)
+{
+	int fd = cm_open(), listener = cm_create(fd, 1), status = -1;
+	struct rdma_ucm_event_resp ev;
+	pid_t child;
+
+	cm_bind(fd, listener, 0, 6000);
+	cm_listen(fd, listener);
+	fake_cm_kill(&b);
+	fake_cm_start(&b, dir, "b", NET_B);
+	TAP_OK(WAIT_UNTIL(fake_cm(&b, CM_LISTENERS, 6000)),
+	       "a program that does not wait: the restarted daemon gets the listener");
+	cm_nonblock(fd, true);
+	child = fork();
+	if (!child) {
+		cm_event(fd, &ev);
+		_exit(!WAIT_UNTIL(other_thread_sleeps_in(SYS_ppoll)));
+	}
+	waitpid(child, &status, 0);
+	TAP_OK(!status, "a forked child has a thread of its own after its first GET_EVENT");
 	close(fd);
 }
 
@@ -306,6 +425,8 @@ int main(void)
 	death();
 	blocked();
 	blocked_early();
+	ways_to_wait();
+	without_waiting();
 	kernel();
 	fake_cm_kill(&a);
 	fake_cm_kill(&b);

@@ -316,12 +316,13 @@ static void limits(void)
 {
 	struct rlimit before, low;
 	unsigned int fds = cm_open_fds(), i;
-	int fd;
+	int fd, lowest = dup(0); /* the lowest number that is free */
 
+	close(lowest);
 	getrlimit(RLIMIT_NOFILE, &before);
 	for (i = 0; i < 6; i++) {
 		low = before;
-		low.rlim_cur = fds + i;
+		low.rlim_cur = (rlim_t)lowest + i;
 		setrlimit(RLIMIT_NOFILE, &low);
 		fd = cm_open();
 		setrlimit(RLIMIT_NOFILE, &before);
