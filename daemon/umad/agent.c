@@ -98,6 +98,20 @@ void umad_agent_free(struct xd_umad *u, uint32_t id)
 
 /* ---- received MADs -------------------------------------------------------------- */
 
+#define RMPP_DATA 1
+#define RMPP_WHOLE 7 /* flags: active, first and last segment */
+
+/*
+ * Only programs that do RMPP themselves get its MADs. Others would take a segment for the whole,
+ * except the only one.
+ */
+static bool takes(const struct umad_agent *a, const uint8_t *mad)
+{
+	return umad_has_own_rmpp(a) || !umad_is_rmpp(mad) ||
+	       (mad[UMAD_RMPP_TYPE] == RMPP_DATA &&
+		(mad[UMAD_RMPP_FLAGS] & RMPP_WHOLE) == RMPP_WHOLE);
+}
+
 static bool wants(const struct umad_agent *a, const uint8_t *mad)
 {
 	const struct xr_umad_register_req *q = &a->init;
@@ -107,7 +121,7 @@ static bool wants(const struct umad_agent *a, const uint8_t *mad)
 	       q->mgmt_class_version == mad[UMAD_CLASS_VERSION] &&
 	       (!umad_is_vendor(q->mgmt_class) ||
 		!memcmp(q->oui, mad + UMAD_OUI, sizeof(q->oui))) &&
-	       q->methods[method / 64] >> method % 64 & 1;
+	       q->methods[method / 64] >> method % 64 & 1 && takes(a, mad);
 }
 
 /* Finds the agent that gets a request. */
@@ -124,6 +138,28 @@ static struct xd_umad *find_agent(struct xd_objects *o, const uint8_t *mad, uint
 	return NULL;
 }
 
+/*
+ * Finds the agent of a response that belongs to no request which waits: a further segment, or an
+ * ACK. The upper half of its transaction ID names the agent, as in ib_mad_complete_recv() of the
+ * kernel's mad.c.
+ */
+static struct xd_umad *find_named(struct xd_objects *o, const uint8_t *mad, uint32_t *id)
+{
+	const struct umad_agent *a;
+	struct xd_umad *u;
+	uint32_t upper;
+
+	memcpy(&upper, mad + UMAD_TID, sizeof(upper));
+	for (u = o->umads; u; u = u->next) {
+		for (*id = 0; *id < XR_UMAD_AGENTS; ++*id) {
+			a = &u->agent[*id];
+			if (a->used && a->tid == ntohl(upper) && umad_has_own_rmpp(a))
+				return u;
+		}
+	}
+	return NULL;
+}
+
 /* Finds the agent that gets a response, and takes its request as answered. */
 static struct xd_umad *find_requester(struct xd_objects *o, const struct xc_path *path,
 				      const uint8_t *mad, uint32_t *id)
@@ -133,13 +169,15 @@ static struct xd_umad *find_requester(struct xd_objects *o, const struct xc_path
 
 	for (u = o->umads; u; u = u->next) {
 		s = umad_send_find(u, path, mad);
-		if (s) {
-			*id = s->packet.hdr.id;
-			s->used = false;
-			return u;
-		}
+		if (!s)
+			continue;
+		*id = s->packet.hdr.id;
+		if (!takes(&u->agent[*id], mad))
+			return NULL;
+		s->used = false;
+		return u;
 	}
-	return NULL;
+	return umad_is_rmpp(mad) ? find_named(o, mad, id) : NULL;
 }
 
 bool umad_received(void *ctx, const struct xc_path *path, uint32_t qpn, const uint8_t *mad)

@@ -15,6 +15,8 @@
 #define UMAD_CLASS_VERSION 2
 #define UMAD_METHOD 3
 #define UMAD_TID 8
+#define UMAD_MODIFIER 20
+#define UMAD_RMPP_TYPE 25
 #define UMAD_RMPP_FLAGS 26
 #define UMAD_OUI 37
 #define UMAD_HEADER_LEN 24
@@ -74,10 +76,17 @@ bool umad_received(void *ctx, const struct xc_path *path, uint32_t qpn, const ui
 bool umad_is_response(const uint8_t *mad);
 /* Returns true for classes whose MADs may be segmented (IBTA 13.6). */
 bool umad_has_rmpp(uint8_t class);
+/* Returns true for a MAD of RMPP: a segment of a longer one, its ACK, STOP or ABORT. */
+bool umad_is_rmpp(const uint8_t *mad);
+/* Returns true if the program segments the MADs of the agent; else the kernel would do that. */
+bool umad_has_own_rmpp(const struct umad_agent *a);
 int umad_send(struct xd_umad *u, struct umad_packet *p);
 /* The callback of the timer; arg: struct xd_umad */
 void umad_on_timer(void *arg);
-/* Finds the request that a MAD responds to, or NULL. */
+/*
+ * Finds the request that a MAD responds to, or NULL. Of the segments of a request, which have one
+ * transaction ID, that is the one whose time ends first.
+ */
 struct umad_send *umad_send_find(struct xd_umad *u, const struct xc_path *path, const uint8_t *mad);
 /* Forgets the requests of an agent. */
 void umad_sends_drop(struct xd_umad *u, uint32_t id);

@@ -13,19 +13,32 @@
 #define RMPP_ACTIVE 1 /* bit of the flags */
 #define METHOD_RESPONSE 0x80
 #define METHOD_TRAP_REPRESS 0x07
+#define CLASS_BASEBOARD 0x05
+#define BASEBOARD_RESPONSE 1 /* bit of the attribute modifier */
 #define CLASS_DEVICE_ADMINISTRATION 0x10
 #define CLASS_DEVICE_MANAGEMENT 0x06
 #define CLASS_BIS 0x12
 
 bool umad_is_response(const uint8_t *mad)
 {
-	return mad[UMAD_METHOD] & METHOD_RESPONSE || mad[UMAD_METHOD] == METHOD_TRAP_REPRESS;
+	return mad[UMAD_METHOD] & METHOD_RESPONSE || mad[UMAD_METHOD] == METHOD_TRAP_REPRESS ||
+	       (mad[UMAD_CLASS] == CLASS_BASEBOARD && mad[UMAD_MODIFIER + 3] & BASEBOARD_RESPONSE);
 }
 
 bool umad_has_rmpp(uint8_t class)
 {
 	return class == UMAD_CLASS_SA || class == CLASS_DEVICE_MANAGEMENT ||
 	       class == CLASS_DEVICE_ADMINISTRATION || class == CLASS_BIS || umad_is_vendor(class);
+}
+
+bool umad_is_rmpp(const uint8_t *mad)
+{
+	return umad_has_rmpp(mad[UMAD_CLASS]) && mad[UMAD_RMPP_FLAGS] & RMPP_ACTIVE;
+}
+
+bool umad_has_own_rmpp(const struct umad_agent *a)
+{
+	return !a->init.rmpp_version || a->init.flags & IB_USER_MAD_USER_RMPP;
 }
 
 /* ---- the program's queue -------------------------------------------------------- */
@@ -101,13 +114,16 @@ static bool same_transaction(const struct umad_send *s, const uint8_t *mad)
 
 struct umad_send *umad_send_find(struct xd_umad *u, const struct xc_path *path, const uint8_t *mad)
 {
-	for (unsigned int i = 0; i < XR_UMAD_SENDS; i++) {
-		if (same_transaction(&u->send[i], mad) &&
-		    xr_gid_equal(&u->send[i].path.peer, &path->peer) &&
-		    xr_gid_equal(&u->send[i].path.local, &path->local))
-			return &u->send[i];
+	struct umad_send *s, *found = NULL;
+
+	for (s = u->send; s < u->send + XR_UMAD_SENDS; s++) {
+		if (same_transaction(s, mad) && !umad_is_response(s->packet.mad) &&
+		    xr_gid_equal(&s->path.peer, &path->peer) &&
+		    xr_gid_equal(&s->path.local, &path->local) &&
+		    (!found || s->deadline < found->deadline))
+			found = s;
 	}
-	return NULL;
+	return found;
 }
 
 void umad_sends_drop(struct xd_umad *u, uint32_t id)
@@ -118,22 +134,37 @@ void umad_sends_drop(struct xd_umad *u, uint32_t id)
 	}
 }
 
-/* Returns an entry for a request, or NULL: too many, or one has its transaction ID already. */
-static struct umad_send *find_entry(struct xd_umad *u, const struct umad_packet *p, int *err)
+static bool same_destination(const struct ib_user_mad_hdr *a, const struct ib_user_mad_hdr *b)
 {
-	struct umad_send *unused = NULL;
+	if (a->grh_present && b->grh_present)
+		return !memcmp(a->gid, b->gid, sizeof(a->gid));
+	return !a->grh_present && !b->grh_present && a->lid == b->lid;
+}
 
-	for (unsigned int i = 0; i < XR_UMAD_SENDS; i++) {
-		if (!u->send[i].used) {
-			unused = &u->send[i];
-		} else if (same_transaction(&u->send[i], p->mad)) {
-			*err = xd_refuse(u->client, -EINVAL, "the transaction ID is in use");
-			return NULL;
-		}
+/*
+ * As in is_duplicate() of the kernel's user_mad.c: a request has its transaction ID alone, and a
+ * response among those to its destination.
+ */
+static bool is_duplicate(const struct xd_umad *u, const struct umad_packet *p)
+{
+	bool response = umad_is_response(p->mad);
+
+	for (const struct umad_send *s = u->send; s < u->send + XR_UMAD_SENDS; s++) {
+		if (same_transaction(s, p->mad) && umad_is_response(s->packet.mad) == response &&
+		    (!response || same_destination(&p->hdr, &s->packet.hdr)))
+			return true;
 	}
-	if (!unused)
-		*err = xd_refuse(u->client, -ENOBUFS, "%u MADs wait for responses", XR_UMAD_SENDS);
-	return unused;
+	return false;
+}
+
+/* Finds an entry for a MAD that waits for a response. */
+static int find_entry(struct xd_umad *u, struct umad_send **s)
+{
+	for (*s = u->send; *s < u->send + XR_UMAD_SENDS; ++*s) {
+		if (!(*s)->used)
+			return 0;
+	}
+	return xd_refuse(u->client, -ENOBUFS, "%u MADs wait for responses", XR_UMAD_SENDS);
 }
 
 /* ---- send ----------------------------------------------------------------------- */
@@ -163,8 +194,7 @@ static int check_mad(struct xd_client *c, const struct umad_agent *a, const stru
 		return xd_refuse(c, -EINVAL, "RoCE has no subnet administrator");
 	if (class == UMAD_CLASS_CM)
 		return xd_refuse(c, -EINVAL, "xroced itself manages connections");
-	if (a->init.rmpp_version && !(a->init.flags & IB_USER_MAD_USER_RMPP) &&
-	    umad_has_rmpp(class) && p->mad[UMAD_RMPP_FLAGS] & RMPP_ACTIVE)
+	if (!umad_has_own_rmpp(a) && umad_is_rmpp(p->mad))
 		return xd_refuse(c, -EOPNOTSUPP, "MADs of more than 256 bytes (RMPP)");
 	return 0;
 }
@@ -186,12 +216,19 @@ static int find_path(struct xd_client *c, const struct ib_user_mad_hdr *h, struc
 	return 0;
 }
 
-/* The upper half of the transaction ID names the agent, so that responses find it. */
-static void mark(const struct umad_agent *a, uint8_t *mad)
+/*
+ * The upper half of the transaction ID of a request names the agent, so that responses find it. The
+ * segments of a MAD, their ACKs and so on have one transaction ID.
+ */
+static int set_transaction(struct xd_umad *u, const struct umad_agent *a, struct umad_packet *p)
 {
 	uint32_t upper = htonl(a->tid);
 
-	memcpy(mad + UMAD_TID, &upper, sizeof(upper));
+	if (!umad_is_response(p->mad))
+		memcpy(p->mad + UMAD_TID, &upper, sizeof(upper));
+	if (!umad_is_rmpp(p->mad) && is_duplicate(u, p))
+		return xd_refuse(u->client, -EINVAL, "the transaction ID is in use");
+	return 0;
 }
 
 int umad_send(struct xd_umad *u, struct umad_packet *p)
@@ -211,10 +248,10 @@ int umad_send(struct xd_umad *u, struct umad_packet *p)
 		err = check_header(c, &p->hdr);
 	if (!err)
 		err = find_path(c, &p->hdr, &path);
-	if (!err && !umad_is_response(p->mad)) {
-		mark(a, p->mad);
-		s = p->hdr.timeout_ms ? find_entry(u, p, &err) : NULL;
-	}
+	if (!err)
+		err = set_transaction(u, a, p);
+	if (!err && p->hdr.timeout_ms)
+		err = find_entry(u, &s);
 	if (!err)
 		err = transmit(u, &path, p);
 	if (!err && s) {

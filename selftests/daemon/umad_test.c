@@ -258,6 +258,159 @@ static void test_timeouts(void)
 	MUST(!remove_agent(&c, 0));
 }
 
+/* ---- RMPP ----------------------------------------------------------------------- */
+
+enum {
+	RMPP_TYPE = 25,
+	RMPP_FLAGS,
+	SEGMENT = 31,
+	DATA = 1,
+	ACK = 2,
+	ACTIVE = 1,
+	FIRST = 3,
+	LAST = 5
+};
+
+static void make_segment(uint8_t *mad, uint8_t type, uint8_t flags, uint8_t number)
+{
+	mad[24] = 1; /* RMPP version */
+	mad[RMPP_TYPE] = type;
+	mad[RMPP_FLAGS] = flags;
+	mad[SEGMENT] = number;
+}
+
+static uint32_t add_rmpp_agent(uint8_t version, uint32_t flags)
+{
+	struct xr_umad_register_req q = agent_of(VENDOR, 0);
+
+	q.rmpp_version = version;
+	q.flags = flags;
+	MUST(!ask(&c, XR_MSG_UMAD_REGISTER, &q, sizeof(q)));
+	return agent(&c);
+}
+
+/* Sends a request and stores a response to it. */
+static void request_and_response(uint32_t id, uint8_t tid, uint8_t *response)
+{
+	struct packet p = packet(id, VENDOR, tid);
+	const struct umad_send *s = fake.server->objects.umads->send;
+
+	MUST(!send_packet(&c, &p));
+	while (!s->used || s->packet.mad[TID + 7] != tid)
+		s++;
+	memcpy(response, s->packet.mad, XC_MAD_LEN);
+	response[METHOD] = GET_RESP;
+	turns(2);
+}
+
+/* Sends segments of a response, and returns how many the program gets. */
+static unsigned int segments(uint8_t *mad, uint8_t count)
+{
+	unsigned int read = 0;
+
+	for (uint8_t i = 1; i <= count; i++) {
+		make_segment(mad, DATA, ACTIVE | (i == 1 ? FIRST : 0) | (i == count ? LAST : 0), i);
+		send_mad(0, 0, mad);
+		read += read_file(file) == sizeof(got) && got.mad[SEGMENT] == i;
+	}
+	return read;
+}
+
+static void test_segmented_response(void)
+{
+	uint32_t id = add_rmpp_agent(1, IB_USER_MAD_USER_RMPP), none = add_rmpp_agent(0, 0);
+	uint32_t kernel = add_rmpp_agent(1, 0);
+	struct packet p = packet(kernel, VENDOR, 9);
+	uint8_t mad[XC_MAD_LEN];
+
+	request_and_response(id, 1, mad);
+	TAP_OK(segments(mad, 3) == 3, "a program that does RMPP gets each segment of a response");
+	make_segment(mad, ACK, ACTIVE, 1);
+	send_mad(0, 0, mad);
+	TAP_OK(read_file(file) == sizeof(got), "and ACKs");
+	mad[RMPP_FLAGS] = 0;
+	send_mad(0, 0, mad);
+	TAP_OK(read_file(file) < 0, "but no second response without RMPP");
+	request_and_response(none, 2, mad);
+	TAP_OK(segments(mad, 3) == 3, "so does one whose agent has no RMPP version");
+	mad[TID] ^= 1;
+	TAP_OK(segments(mad, 3) == 0, "which are not those of another agent");
+	make_segment(p.mad, DATA, ACTIVE | FIRST, 1);
+	TAP_OK(send_packet(&c, &p) == -EOPNOTSUPP,
+	       "the daemon does no RMPP for programs: EOPNOTSUPP");
+	request_and_response(kernel, 3, mad);
+	TAP_OK(segments(mad, 3) == 0, "nor do these get a segment as if it were the whole");
+	TAP_OK(segments(mad, 1) == 1, "but the only segment of a response");
+	for (id = 0; id < 3; id++)
+		MUST(!remove_agent(&c, id));
+}
+
+static unsigned int waiting(void)
+{
+	const struct umad_send *s = fake.server->objects.umads->send;
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < XR_UMAD_SENDS; i++)
+		n += s[i].used;
+	return n;
+}
+
+static void test_segmented_request(void)
+{
+	struct packet p = packet(add_rmpp_agent(1, IB_USER_MAD_USER_RMPP), VENDOR, 7), other;
+	uint8_t mad[XC_MAD_LEN];
+	int err = 0;
+
+	for (uint8_t i = 1; i <= 3; i++) {
+		make_segment(p.mad, DATA, ACTIVE, i);
+		err = err ?: send_packet(&c, &p);
+	}
+	TAP_OK(!err, "segments of a request have one transaction ID");
+	other = packet(p.hdr.id, VENDOR, 7);
+	TAP_OK(send_packet(&c, &other) == -EINVAL, "which another request cannot have");
+	other.hdr.timeout_ms = 0;
+	TAP_OK(send_packet(&c, &other) == -EINVAL, "also one that does not wait");
+	memcpy(mad, fake.server->objects.umads->send[0].packet.mad, sizeof(mad));
+	mad[METHOD] = GET_RESP;
+	make_segment(mad, ACK, ACTIVE, 1);
+	send_mad(0, 0, mad);
+	TAP_OK(read_file(file) == sizeof(got) && waiting() == 2,
+	       "an ACK ends the time of one segment");
+	MUST(!remove_agent(&c, p.hdr.id));
+}
+
+/* A response may wait too: for the ACK of a segment. */
+static void test_waiting_response(void)
+{
+	const struct xd_gsi_counters *n = xd_gsi_counters(gsi);
+	struct packet p = packet(add_rmpp_agent(0, 0), VENDOR, 5);
+	uint64_t sent = n->mads_sent;
+
+	p.mad[METHOD] = GET_RESP;
+	MUST(!send_packet(&c, &p));
+	TAP_OK(send_packet(&c, &p) == -EINVAL,
+	       "two responses to a request wait one after the other");
+	p.hdr.grh_present = 1;
+	xd_net_gid(fake.dev.net, 1, (struct xr_addr *)p.hdr.gid);
+	TAP_OK(!send_packet(&c, &p), "but not those to two peers");
+	p.mad[TID + 7]++;
+	p.hdr.timeout_ms = 5;
+	p.hdr.retries = 1;
+	MUST(!send_packet(&c, &p));
+	while (read_file(file) < 0)
+		turns(1);
+	TAP_OK(got.hdr.status == ETIMEDOUT && n->mads_sent == sent + 4 && waiting() == 2,
+	       "they are repeated, then reported");
+	p.mad[1] = 5;
+	p.mad[METHOD] = GET;
+	p.mad[23] = 1;
+	p.hdr.timeout_ms = 20000;
+	MUST(!send_packet(&c, &p));
+	TAP_OK(!memcmp(fake.server->objects.umads->send[2].packet.mad + TID, p.mad + TID, 8),
+	       "the attribute modifier tells responses of baseboard management");
+	MUST(!remove_agent(&c, p.hdr.id));
+}
+
 static void test_requests(void)
 {
 	const struct xd_gsi_counters *n = xd_gsi_counters(gsi);
@@ -395,6 +548,9 @@ int main(void)
 	test_permissions();
 	test_exchange();
 	test_timeouts();
+	test_segmented_response();
+	test_segmented_request();
+	test_waiting_response();
 	test_requests();
 	test_limits();
 	test_loan();

@@ -65,6 +65,17 @@ value() {
 	wait "$pid"
 }
 
+@test "programs exchange messages of several segments by their own RMPP" {
+	local out=$BATS_TEST_TMPDIR/server n pid
+
+	n=$(iterations 100)
+	spawn b "$out" timeout 100 "$MAD" serve-rmpp xrb "$n"
+	pid=$!
+	wait_for 20 grep -q ready "$out"
+	mad a ping-rmpp "$(gid "$B4")" "$(gid_index a "$A4")" "$n"
+	wait "$pid"
+}
+
 @test "requests and responses that are lost are sent again" {
 	local out=$BATS_TEST_TMPDIR/server pid
 

@@ -5,6 +5,8 @@
  *   rdma_mad counters DEVICE [GID GID-INDEX]   port counters of a peer, or of the own port
  *   rdma_mad serve DEVICE COUNT       responds to MADs of a vendor class
  *   rdma_mad ping DEVICE GID GID-INDEX COUNT   sends such MADs
+ *   rdma_mad serve-rmpp DEVICE COUNT  the same for requests of three segments, and responses of three
+ *   rdma_mad ping-rmpp DEVICE GID GID-INDEX COUNT   sends these (IB_USER_MAD_USER_RMPP)
  *   rdma_mad timeout DEVICE GID GID-INDEX      sends one to which nobody responds
  *   rdma_mad refusals DEVICE          makes calls that fail
  *   rdma_mad copies DEVICE            uses copies of the descriptor, also in a child
@@ -31,6 +33,10 @@
 /* Offsets in a MAD */
 enum { BASE_VERSION, CLASS, CLASS_VERSION, METHOD, STATUS, TID = 8, ATTRIBUTE = 16, DATA = 64 };
 enum { GET = 1, GET_RESP = 0x81 };
+
+/* RMPP (IBTA 13.6.2) */
+enum { RMPP_VERSION = 24, RMPP_TYPE, RMPP_FLAGS, RMPP_SEGMENT = 28 };
+enum { RMPP_DATA = 1, RMPP_ACK, ACTIVE = 1, FIRST = 2, LAST = 4, SEGMENTS = 3 };
 
 static const uint8_t oui[3] = { OUI };
 
@@ -59,15 +65,22 @@ static void close_port(struct port *p)
 	umad_done();
 }
 
-/* Returns 0 or an errno. */
-static int add_agent(struct port *p, uint8_t class, uint64_t methods)
+static int add_agent_with(struct port *p, uint8_t class, uint64_t methods, bool rmpp)
 {
 	struct umad_reg_attr attr = { .mgmt_class = class,
 				      .mgmt_class_version = 1,
+				      .rmpp_version = rmpp,
+				      .flags = rmpp ? UMAD_USER_RMPP : 0,
 				      .method_mask = { methods, 0 },
 				      .oui = oui[0] << 16 | oui[1] << 8 | oui[2] };
 
 	return umad_register2(p->fd, &attr, &p->agent);
+}
+
+/* Returns 0 or an errno. */
+static int add_agent(struct port *p, uint8_t class, uint64_t methods)
+{
+	return add_agent_with(p, class, methods, false);
 }
 
 static uint8_t *request(struct port *p, uint8_t class, uint16_t attribute, uint32_t number)
@@ -171,6 +184,85 @@ static void ping(struct port *p, const char *gid, int index, int count)
 		MUST(!umad_status(p->umad) && mad[METHOD] == GET_RESP, "no response");
 		MUST(get(mad + TID + 4, 4) == i && !memcmp(mad + VENDOR_TAG, &i, sizeof(i)),
 		     "response to another request");
+	}
+	printf("%d responses\n", count);
+}
+
+/* ---- RMPP ----------------------------------------------------------------------- */
+
+static void make_rmpp(uint8_t *mad, uint8_t type, uint32_t segment)
+{
+	uint32_t number = htonl(segment);
+
+	mad[RMPP_VERSION] = 1;
+	mad[RMPP_TYPE] = type;
+	mad[RMPP_FLAGS] = ACTIVE;
+	if (type == RMPP_DATA)
+		mad[RMPP_FLAGS] |= (segment == 1 ? FIRST : 0) | (segment == SEGMENTS ? LAST : 0);
+	memcpy(mad + RMPP_SEGMENT, &number, sizeof(number));
+}
+
+/* Sends a message in segments. The MAD of the port has its header and address. */
+static void send_segments(struct port *p, int timeout_ms)
+{
+	for (uint32_t i = 1; i <= SEGMENTS; i++) {
+		make_rmpp(umad_get_mad(p->umad), RMPP_DATA, i);
+		MUST(!umad_send(p->fd, (int)p->agent, p->umad, MAD_LEN, timeout_ms, 0),
+		     "umad_send of a segment");
+	}
+}
+
+/* Receives a message in segments, which may arrive in any order, and MADs that acknowledge one. */
+static void receive_segments(struct port *p, uint8_t method, int acks)
+{
+	unsigned int seen = 0, all = (1 << SEGMENTS) - 1;
+	uint8_t *mad = umad_get_mad(p->umad);
+
+	while (seen != all || acks) {
+		receive(p);
+		MUST(!umad_status(p->umad) && mad[METHOD] == method && mad[RMPP_FLAGS] & ACTIVE,
+		     "a segment or its ACK");
+		if (mad[RMPP_TYPE] == RMPP_ACK)
+			acks--;
+		else
+			seen |= 1 << (get(mad + RMPP_SEGMENT, 4) - 1);
+	}
+}
+
+static void reply_to_sender(struct port *p)
+{
+	struct ib_mad_addr grh = *umad_get_mad_addr(p->umad);
+
+	umad_set_addr(p->umad, 0, 1, 0, QKEY);
+	umad_set_grh(p->umad, &grh);
+}
+
+static void serve_rmpp(struct port *p, int count)
+{
+	uint8_t *mad = umad_get_mad(p->umad);
+
+	MUST(!add_agent_with(p, VENDOR, 1 << GET, true), "umad_register2");
+	printf("ready\n");
+	fflush(stdout);
+	while (count--) {
+		receive_segments(p, GET, 0);
+		reply_to_sender(p);
+		mad[METHOD] = GET_RESP;
+		make_rmpp(mad, RMPP_ACK, SEGMENTS);
+		MUST(!umad_send(p->fd, (int)p->agent, p->umad, MAD_LEN, 0, 0), "umad_send");
+		send_segments(p, 0);
+	}
+}
+
+/* Of the three segments, the ACK and two of the response end the time; nothing is left to expire. */
+static void ping_rmpp(struct port *p, const char *gid, int index, int count)
+{
+	MUST(!add_agent_with(p, VENDOR, 0, true), "umad_register2");
+	for (uint32_t i = 1; i <= (uint32_t)count; i++) {
+		memcpy(request(p, VENDOR, 1, i) + 37, oui, sizeof(oui));
+		set_gid(p, gid, index);
+		send_segments(p, WAIT_MS);
+		receive_segments(p, GET_RESP, 1);
 	}
 	printf("%d responses\n", count);
 }
@@ -348,6 +440,10 @@ int main(int argc, char **argv)
 		serve(&p, atoi(gid));
 	else if (!strcmp(command, "ping") && argc > 5)
 		ping(&p, gid, index, atoi(argv[5]));
+	else if (!strcmp(command, "serve-rmpp") && gid)
+		serve_rmpp(&p, atoi(gid));
+	else if (!strcmp(command, "ping-rmpp") && argc > 5)
+		ping_rmpp(&p, gid, index, atoi(argv[5]));
 	else if (!strcmp(command, "timeout") && gid)
 		time_out(&p, gid, index);
 	else if (!strcmp(command, "refusals"))
