@@ -30,6 +30,7 @@
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/gsi/gsi.h"
+#include "daemon/helper/dreqs.h"
 #include "daemon/helper/helper.h"
 #include "daemon/memory/mover.h"
 #include "daemon/memory/mover_area.h"
@@ -359,6 +360,7 @@ static int open_all(struct daemon *d)
 
 	if (err)
 		return err;
+	d->dev.dreqs = xd_helper_dreqs(d->helper);
 	d->lock_fd = xd_name_lock(d->opt.runtime_dir, d->opt.name);
 	if (d->lock_fd < 0)
 		return d->lock_fd;
@@ -472,6 +474,7 @@ static void release(struct daemon *d)
 	xt_numbers_free(dev->shared.qps);
 	xt_numbers_free(dev->shared.srqs);
 	xt_groups_free(dev->shared.groups);
+	xd_dreqs_free(dev->dreqs);
 	xd_watch_del(d->signals);
 	if (d->signal_fd >= 0)
 		close(d->signal_fd);

@@ -6,6 +6,7 @@
 #include "daemon/datapath/gso.h"
 #include "daemon/transport/transport.h"
 
+struct xd_dreqs;
 struct xd_gsi;
 struct xd_loop;
 struct xd_movers;
@@ -25,6 +26,7 @@ struct xd_device {
 	struct xd_movers *movers;
 	struct xd_spawner *spawner;
 	struct xd_gsi *gsi;	 /* NULL in tests: there is no connection manager */
+	struct xd_dreqs *dreqs;	 /* of the helper; NULL in tests */
 	uint32_t index;		 /* of xr_hello_rep and of replies of rdma_cm */
 	struct xt_shared shared; /* keys, QPs, SRQs and multicast groups of all engines */
 };

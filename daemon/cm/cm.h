@@ -317,6 +317,10 @@ struct xc_event {
 		*msg; /* the MAD that caused the event, valid during the callback; NULL: none */
 };
 
+struct xc_info;
+
+#define XC_NO_NUMBER UINT32_MAX
+
 struct xc_ops {
 	/* Sends a MAD from QP 1 to QP 1, or loses it. Must not call functions of the engine. */
 	void (*send)(void *ctx, const struct xc_path *path, const uint8_t mad[XC_MAD_LEN]);
@@ -325,6 +329,16 @@ struct xc_ops {
 	uint64_t (*now)(void *ctx);
 	/* Fills a buffer with unpredictable bytes. */
 	void (*random)(void *ctx, void *buf, size_t len);
+	/*
+	 * Optional. From now on the peer may believe that the connection is established, and needs
+	 * a DREQ with this transaction ID if this side ends without sending one. Must not call
+	 * functions of the engine. Returns a number. It is called again, with this number (at first
+	 * XC_NO_NUMBER), when the state of the connection changes, and peer_gone() when the peer
+	 * knows of the end.
+	 */
+	uint32_t (*peer_connected)(void *ctx, const struct xc_info *info, uint64_t dreq_tid,
+				   uint32_t number);
+	void (*peer_gone)(void *ctx, uint32_t number);
 };
 
 struct xc_config {

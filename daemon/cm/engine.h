@@ -70,6 +70,8 @@ struct xc_id {
 	uint8_t retries_left; /* of the last message */
 	bool repeats;	      /* the exchange ended; sent[] is the response to each duplicate */
 	bool lingers;	      /* rejected after a REP, see reject.c */
+	bool peer_connected;  /* see struct xc_ops, which has given the number */
+	uint32_t peer_number;
 	enum xc_kind sent_kind;
 	uint8_t sent[XC_MAD_LEN]; /* the last message with the states of the id, to be repeated */
 };

@@ -247,11 +247,43 @@ static bool is_half_open(enum xc_state state)
 	}
 }
 
+/* Returns true if the peer may have an established connection. */
+static bool may_be_connected(enum xc_state state)
+{
+	switch (state) {
+	case XC_REP_SENT:
+	case XC_MRA_REP_RCVD:
+	case XC_REP_RCVD:
+	case XC_MRA_REP_SENT:
+	case XC_ESTABLISHED:
+	case XC_DREQ_SENT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void report_peer(struct xc_id *id)
+{
+	const struct xc_ops *ops = id->cm->ops;
+	bool connected = may_be_connected(id->info.state), before = id->peer_connected;
+
+	if (!ops->peer_connected)
+		return;
+	id->peer_connected = connected;
+	if (connected)
+		id->peer_number = ops->peer_connected(id->cm->ctx, &id->info, id->own_tid,
+						      before ? id->peer_number : XC_NO_NUMBER);
+	else if (before)
+		ops->peer_gone(id->cm->ctx, id->peer_number);
+}
+
 void xc_id_set_state(struct xc_id *id, enum xc_state state)
 {
 	id->info.state = state;
 	if (!is_half_open(state))
 		not_half_open(id);
+	report_peer(id);
 }
 
 /* ---- information --------------------------------------------------------------- */

@@ -27,6 +27,7 @@ struct xd_net;
 struct xd_workers;
 struct xd_xdp;
 struct xt_cq;
+struct xt_path;
 
 /* MADs that the control thread takes in one turn */
 #define XD_GSI_BATCH 64
@@ -79,6 +80,12 @@ int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad
 int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, uint32_t waiting,
 		   const uint8_t *mad);
 #define XD_GSI_WAITING_PROGRAMS 128 /* a program's MAD is refused if this many are waiting */
+
+/*
+ * The path that the last MAD to path->peer took, with the fields that *path sets. Returns false if
+ * it is not known: none was sent, or MADs to other peers took its place.
+ */
+bool xd_gsi_last_path(struct xd_gsi *g, const struct xc_path *path, struct xt_path *last);
 
 /* Waits until the worker has sent the queued MADs, at most XD_GSI_FLUSH_MS. */
 void xd_gsi_flush(struct xd_gsi *g);

@@ -62,6 +62,15 @@ static bool meets_faults(const struct xd_gsi *g)
 	return xd_faults_on(f, XD_FAULT_RX) || xd_faults_on(f, XD_FAULT_TX);
 }
 
+static void set_path(struct xt_path *p, const struct xt_path *hop, const struct xc_path *path)
+{
+	*p = *hop;
+	p->flow_label = path->flow_label & 0xfffff;
+	p->traffic_class = path->traffic_class;
+	if (path->hop_limit)
+		p->hop_limit = path->hop_limit;
+}
+
 static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_path *path,
 		 uint32_t qpn, const uint8_t *mad)
 {
@@ -78,13 +87,9 @@ static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_pa
 		g->counters.mads_no_room++;
 		return -ENOBUFS;
 	}
-	q->path[slot] = *hop;
+	set_path(&q->path[slot], hop, path);
 	if (hop->loopback && meets_faults(g))
 		xd_path_to_self(&q->path[slot]);
-	q->path[slot].flow_label = path->flow_label & 0xfffff;
-	q->path[slot].traffic_class = path->traffic_class;
-	if (path->hop_limit)
-		q->path[slot].hop_limit = path->hop_limit;
 	memcpy(q->rings->send[slot], &wqe, sizeof(wqe));
 	memcpy(q->rings->send[slot] + sizeof(wqe), mad, XC_MAD_LEN);
 	q->sends++;
@@ -119,19 +124,32 @@ static struct gsi_hop *hop_slot(struct xd_gsi *g, const struct xc_path *path)
 	return &g->hop[hash % GSI_HOPS];
 }
 
+static bool is_hop_of(const struct gsi_hop *h, const struct xc_path *path)
+{
+	return xr_gid_equal(&h->local, &path->local) && xr_gid_equal(&h->peer, &path->peer);
+}
+
 static const struct xt_path *known_hop(struct xd_gsi *g, const struct xc_path *path)
 {
 	const struct gsi_hop *h = hop_slot(g, path);
 
-	return h->until > xd_now() && xr_gid_equal(&h->local, &path->local) &&
-			       xr_gid_equal(&h->peer, &path->peer)
-		       ? &h->path
-		       : NULL;
+	return h->until > xd_now() && is_hop_of(h, path) ? &h->path : NULL;
+}
+
+bool xd_gsi_last_path(struct xd_gsi *g, const struct xc_path *path, struct xt_path *last)
+{
+	const struct gsi_hop *h = hop_slot(g, path);
+	bool known = h->path.hop_limit && is_hop_of(h, path);
+
+	if (known)
+		set_path(last, &h->path, path);
+	return known;
 }
 
 void xd_gsi_net_changed(struct xd_gsi *g)
 {
-	memset(g->hop, 0, sizeof(g->hop));
+	for (unsigned int i = 0; i < GSI_HOPS; i++)
+		g->hop[i].until = 0;
 }
 
 static void forget(struct gsi_qp *q, struct gsi_waiting *w)

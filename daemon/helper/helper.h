@@ -2,7 +2,8 @@
 /*
  * The helper: a process that accepts connections, and does what needs a capability after the
  * daemon's start (protocol.h). It also removes what the daemon leaves in file systems, since the
- * daemon's user may not, and a daemon that crashes cannot.
+ * daemon's user may not, and a daemon that crashes cannot. For the same reason it tells the peers of
+ * rdma_cm that their connections have ended.
  */
 #ifndef XD_HELPER_H
 #define XD_HELPER_H
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct xd_dreqs;
 struct xd_helper;
 struct xd_options;
 
@@ -25,8 +27,16 @@ int xd_helper_take(struct xd_helper *h, int listen_fd, int lock_fd, int pins_fd)
  * arrive at the others are dropped. Before xd_helper_take(). The helper logs the result.
  */
 void xd_helper_steer(struct xd_helper *h, uint32_t served, uint32_t queues);
-/* Makes the helper clean up and waits until it has ended. NULL allowed. */
+/*
+ * Makes the helper clean up, and waits until it has. Then the helper sends the DREQs, and ends. NULL
+ * allowed.
+ */
 void xd_helper_stop(struct xd_helper *h);
+/*
+ * The connections for which the helper sends DREQs when the daemon has ended. The caller frees the
+ * list, after it has stopped the helper and does not use the list any more.
+ */
+struct xd_dreqs *xd_helper_dreqs(const struct xd_helper *h);
 
 /* Readable if a program has connected. */
 int xd_helper_fd(const struct xd_helper *h);

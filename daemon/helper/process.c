@@ -3,15 +3,19 @@
 #include "process.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/base/name_lock.h"
 #include "daemon/base/options.h"
 #include "daemon/base/privileges.h"
 #include "daemon/base/seccomp.h"
+#include "disconnect.h"
 #include "helper.h"
 #include "serve.h"
 
@@ -21,6 +25,7 @@
 static char lock[XD_LOCK_PATH], pins[512];
 static const char *ifname;
 static struct xd_places places = { .lock = lock, .pins = pins };
+static const struct xd_dreqs *dreqs;
 
 static int helper_main(int sock)
 {
@@ -37,16 +42,25 @@ static int helper_main(int sock)
 	while (xd_serving_step(&s, -1))
 		;
 	xd_serving_clean_up(&s, &places);
+	/* Nobody has to wait for the rest: not xd_helper_stop(), nor the next daemon. */
+	close(sock);
+	xd_disconnect_all(s.disconnect, dreqs);
 	return 0;
 }
 
 int xd_helper_start(const struct xd_options *opt, struct xd_helper **out)
 {
 	struct xd_helper *h = calloc(1, sizeof(*h));
-	int err;
+	int err = -ENOMEM;
 
 	if (!h)
-		return -ENOMEM;
+		return err;
+	h->dreqs = xd_dreqs_new(2 * opt->max_cm_id);
+	if (!h->dreqs) {
+		free(h);
+		return err;
+	}
+	dreqs = h->dreqs;
 	ifname = opt->interface;
 	places.socket = opt->socket;
 	places.metrics = opt->metrics[0] == '/' ? opt->metrics : NULL;
@@ -54,6 +68,7 @@ int xd_helper_start(const struct xd_options *opt, struct xd_helper **out)
 	snprintf(pins, sizeof(pins), "%s/xroce/%s", opt->bpffs, opt->name);
 	err = xd_process_start(&h->process, "xroced-helper", helper_main);
 	if (err) {
+		xd_dreqs_free(h->dreqs);
 		free(h);
 		return err;
 	}
@@ -66,10 +81,21 @@ int xd_helper_fd(const struct xd_helper *h)
 	return h->process.sock;
 }
 
+struct xd_dreqs *xd_helper_dreqs(const struct xd_helper *h)
+{
+	return h->dreqs;
+}
+
+/* Waits until the helper has closed its end, which is not yet the end of its process. */
 void xd_helper_stop(struct xd_helper *h)
 {
+	struct pollfd cleaned_up = { .events = POLLRDHUP };
+
 	if (!h)
 		return;
-	xd_process_end(&h->process, END_MS);
+	cleaned_up.fd = h->process.sock;
+	shutdown(h->process.sock, SHUT_WR);
+	poll(&cleaned_up, 1, END_MS);
+	xd_process_close(&h->process);
 	free(h);
 }

@@ -5,8 +5,11 @@
 
 #include "daemon/base/process.h"
 
+struct xd_dreqs;
+
 struct xd_helper {
 	struct xd_process process;
+	struct xd_dreqs *dreqs;
 };
 
 #endif /* XD_HELPER_PROCESS_H */

@@ -15,6 +15,7 @@
 
 #include "daemon/base/fd_message.h"
 #include "daemon/base/log.h"
+#include "disconnect.h"
 #include "execute.h"
 #include "solicit.h"
 #include "steer.h"
@@ -239,7 +240,7 @@ static void remove_pins(int dir_fd)
 		closedir(dir);
 }
 
-void xd_serving_clean_up(const struct xd_serving *s, const struct xd_places *places)
+void xd_serving_clean_up(struct xd_serving *s, const struct xd_places *places)
 {
 	xd_steer_stop(s->steer);
 	if (s->taken[XD_TAKE_LISTEN] < 0)
@@ -250,6 +251,7 @@ void xd_serving_clean_up(const struct xd_serving *s, const struct xd_places *pla
 	if (places->metrics)
 		unlink(places->metrics);
 	unlink(places->lock);
+	xd_fds_close(s->taken, XD_TAKE_FDS);
 }
 
 /* ---- the loop --------------------------------------------------------------------- */
@@ -269,6 +271,7 @@ int xd_serving_open(struct xd_serving *s, int sock, const char *ifname)
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
 	s->netlink = xd_solicit_open();
 	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	s->disconnect = xd_disconnect_open(ifname);
 	if (s->signals < 0 || s->epoll < 0 || s->netlink < 0)
 		return -EMFILE;
 	return watch(s, s->sock, &s->sock, 0) || watch(s, s->signals, &s->signals, 0) ? -ENOMEM : 0;

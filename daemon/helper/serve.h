@@ -15,6 +15,7 @@ struct xd_serving {
 	const char *ifname;
 	struct xd_steer *steer; /* NULL: not requested, or the NIC cannot steer */
 	int signals, netlink, spare, epoll;
+	int disconnect;		/* socket for DREQs, or -errno */
 	int taken[XD_TAKE_FDS]; /* all -1 until the daemon has started */
 	unsigned int programs;	/* that have a ticket */
 };
@@ -33,9 +34,9 @@ struct xd_places {
 	const char *metrics; /* NULL: no socket for metrics, or one of TCP */
 };
 /*
- * Undoes the steering, and removes what the daemon has created in file systems. The latter only
- * after TAKE: until then the daemon has its privileges and removes it.
+ * Undoes the steering, removes what the daemon has created in file systems, and gives up the locks.
+ * The files only after TAKE: until then the daemon has its privileges and removes them.
  */
-void xd_serving_clean_up(const struct xd_serving *s, const struct xd_places *places);
+void xd_serving_clean_up(struct xd_serving *s, const struct xd_places *places);
 
 #endif /* XD_HELPER_SERVE_H */

@@ -9,6 +9,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/clients/refuse.h"
 #include "daemon/gsi/gsi.h"
+#include "daemon/helper/dreqs.h"
 #include "daemon/objects/port.h"
 #include "daemon/objects/qp.h"
 #include "daemon/objects/xrc_target.h"
@@ -20,6 +21,8 @@
 #define MAX_RETRY 7
 
 #define LOCAL_ID 24 /* offset in a MAD */
+
+_Static_assert(XD_NO_DREQ == XC_NO_NUMBER, "numbers of peers");
 
 /* ---- QPs of the program --------------------------------------------------------- */
 
@@ -469,9 +472,40 @@ static void fill_random(void *ctx, void *buf, size_t len)
 		;
 }
 
+/*
+ * Only a peer to which MADs were sent has a known path: one that gets the first REP after its next
+ * hop was resolved is entered when it sends the RTU. A peer at this device ends with it.
+ */
+static uint32_t peer_connected(void *ctx, const struct xc_info *info, uint64_t dreq_tid,
+			       uint32_t number)
+{
+	struct xd_dreq d = {
+		.local_id = info->local_id,
+		.remote_id = info->remote_id,
+		.remote_qpn = info->remote_qpn,
+		.tid = dreq_tid,
+	};
+	struct xd_rdma_cm *cm = ctx;
+
+	if (number != XD_NO_DREQ || !cm->dreqs || !cm->dev->gsi ||
+	    !xd_gsi_last_path(cm->dev->gsi, &info->path, &d.path) || d.path.loopback)
+		return number;
+	return xd_dreqs_add(cm->dreqs, &d);
+}
+
+static void peer_gone(void *ctx, uint32_t number)
+{
+	struct xd_rdma_cm *cm = ctx;
+
+	if (cm->dreqs && number != XD_NO_DREQ)
+		xd_dreqs_del(cm->dreqs, number);
+}
+
 const struct xc_ops xd_cm_engine_ops = {
 	.send = send_mad,
 	.event = on_event,
 	.now = now,
 	.random = fill_random,
+	.peer_connected = peer_connected,
+	.peer_gone = peer_gone,
 };

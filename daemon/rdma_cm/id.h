@@ -17,6 +17,7 @@
 #define XD_CM_PORT_BUCKETS 256
 
 struct xd_cm_comm_est;
+struct xd_dreqs;
 struct xd_cm_event;
 struct xd_cm_port;
 struct xd_cm_join;
@@ -28,6 +29,7 @@ struct xd_rdma_cm {
 	struct xd_objects *objects;
 	struct xd_device *dev;
 	struct xc_cm *engine;
+	struct xd_dreqs *dreqs; /* of the helper; NULL: in tests, and at the end */
 	struct xd_timer *timer; /* of the engine */
 	struct xd_cm_comm_est *comm_est;
 	struct xd_table ids;   /* struct xd_cm_id, by number */

@@ -38,6 +38,7 @@ int xd_rdma_cm_new(struct xd_objects *objects)
 		return -ENOMEM;
 	cm->objects = objects;
 	cm->dev = dev;
+	cm->dreqs = dev->dreqs;
 	xd_cm_ports_init(cm);
 	cm->engine = xc_new(&config, &xd_cm_engine_ops, cm);
 	if (!cm->engine || xd_cm_timer_start(cm) || xd_cm_comm_est_start(cm)) {
@@ -101,6 +102,8 @@ void xd_rdma_cm_disconnect(struct xd_rdma_cm *cm)
 	}
 	if (n && cm->dev->gsi)
 		xd_gsi_flush(cm->dev->gsi);
+	/* What is in the list now gets DREQs of the helper as well: those that were sent may be lost. */
+	cm->dreqs = NULL;
 }
 
 void xd_rdma_cm_free(struct xd_rdma_cm *cm)

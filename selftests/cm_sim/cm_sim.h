@@ -220,7 +220,8 @@ struct host {
 	struct xc_cm *cm; /* NULL: crashed */
 	struct xc_config config;
 	struct xr_addr gid;
-	unsigned life; /* changes with each crash */
+	unsigned life;	/* changes with each crash */
+	unsigned peers; /* that may be connected, by the engine's callbacks */
 	struct rng random;
 	uint32_t first_qpn, next_qpn;
 	struct service service[MAX_SERVICES];

@@ -22,11 +22,33 @@ static void on_random(void *ctx, void *buf, size_t len)
 	rng_bytes(&((struct host *)ctx)->random, buf, len);
 }
 
+/* The peer would get a DREQ if the host ended now without a crash. */
+static uint32_t on_peer_connected(void *ctx, const struct xc_info *info, uint64_t dreq_tid,
+				  uint32_t number)
+{
+	struct host *h = ctx;
+
+	CHECK(h->w, number == XC_NO_NUMBER || number == info->local_id,
+	      "host %u: peer %08x has number %08x", h->index, info->local_id, number);
+	h->peers += number == XC_NO_NUMBER;
+	return info->local_id;
+}
+
+static void on_peer_gone(void *ctx, uint32_t number)
+{
+	struct host *h = ctx;
+
+	CHECK(h->w, number && h->peers, "host %u: peer_gone() without a peer", h->index);
+	h->peers--;
+}
+
 static const struct xc_ops ops = {
 	.send = on_send,
 	.event = on_event,
 	.now = on_now,
 	.random = on_random,
+	.peer_connected = on_peer_connected,
+	.peer_gone = on_peer_gone,
 };
 
 struct host *host_by_gid(struct world *w, const struct xr_addr *gid)
@@ -57,6 +79,7 @@ void host_crash(struct host *h)
 
 	TRACE(h->w, "host %u crashes", h->index);
 	xc_free(h->cm);
+	CHECK(h->w, !h->peers, "host %u: %u peers of ids that were freed", h->index, h->peers);
 	h->cm = NULL;
 	h->life++;
 	h->crash_at = NEVER;

@@ -725,11 +725,27 @@ static unsigned of_source(const struct host *h, const struct xc_id *id)
 	return n;
 }
 
+/* A host that goes away without a crash has to tell these peers. */
+static bool peer_may_be_connected(const struct xc_info *info)
+{
+	switch (info->state) {
+	case XC_REP_SENT:
+	case XC_MRA_REP_RCVD:
+	case XC_REP_RCVD:
+	case XC_MRA_REP_SENT:
+	case XC_ESTABLISHED:
+	case XC_DREQ_SENT:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void verify_host(struct host *h)
 {
 	const struct xc_config *c = &h->config;
 	struct xc_gauges g = xc_gauges(h->cm);
-	unsigned ids = 0, half_open = 0, users = 0, ends = 0, timers = 0;
+	unsigned ids = 0, half_open = 0, users = 0, ends = 0, timers = 0, peers = 0;
 	struct xc_id *id = NULL;
 	struct end *e;
 
@@ -739,6 +755,7 @@ static void verify_host(struct host *h)
 		ids++;
 		users += !info->orphan;
 		timers += has_timer(info);
+		peers += peer_may_be_connected(info);
 		half_open += is_half_open(info);
 		if (is_half_open(info))
 			CHECK(h->w, of_source(h, id) <= c->max_source_half_open,
@@ -752,6 +769,8 @@ static void verify_host(struct host *h)
 	CHECK(h->w, !timers == (xc_deadline(h->cm) == XC_NEVER),
 	      "host %u: %u ids that wait for a timer, and the next one expires at %llu", h->index,
 	      timers, (unsigned long long)xc_deadline(h->cm));
+	CHECK(h->w, peers == h->peers, "host %u: %u peers, but %u were reported", h->index, peers,
+	      h->peers);
 	CHECK(h->w, users == ends, "host %u: %u ids of users, but %u exist", h->index, ends, users);
 	CHECK(h->w, ids == g.ids && half_open == g.half_open,
 	      "host %u: the gauges count %u ids, %u half open; there are %u, %u", h->index, g.ids,

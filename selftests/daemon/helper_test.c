@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The helper process: requests by tickets, and removal of files at the end */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,8 +17,10 @@
 #include "daemon/base/fd_message.h"
 #include "daemon/base/name_lock.h"
 #include "daemon/base/options.h"
+#include "daemon/helper/disconnect.h"
 #include "daemon/helper/helper.h"
 #include "daemon/helper/protocol.h"
+#include "daemon/transport/icrc.h"
 #include "selftests/lib/tap.h"
 
 #define WAIT_MS 20000 /* for what happens at once unless the machine is busy */
@@ -230,7 +233,105 @@ static void test_stop(void)
 	xd_helper_stop(helper);
 	TAP_OK(!exists(opt.socket) && !exists(lock) && !exists(pins),
 	       "the helper removes them when the daemon ends");
-	TAP_OK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "the helper has ended");
+	TAP_OK(waitpid(-1, NULL, 0) > 0 && waitpid(-1, NULL, 0) < 0 && errno == ECHILD,
+	       "the helper ends");
+}
+
+/* ---- DREQs ------------------------------------------------------------------------ */
+
+static unsigned int entries(const struct xd_dreqs *list, struct xd_dreq *last)
+{
+	uint32_t number = 0, n = 0;
+
+	while (xd_dreqs_next(list, &number, last))
+		n++;
+	return n;
+}
+
+static void test_list(void)
+{
+	struct xd_dreqs *list = xd_dreqs_new(3);
+	struct xd_dreq d = { .local_id = 1 }, found = { 0 };
+	uint32_t first = xd_dreqs_add(list, &d), second;
+	pid_t pid;
+	int status;
+
+	d.local_id = 2;
+	second = xd_dreqs_add(list, &d);
+	TAP_OK(entries(list, &found) == 2 && found.local_id == 2, "a list of DREQs");
+	xd_dreqs_del(list, second);
+	TAP_OK(entries(list, &found) == 1 && found.local_id == 1, "without those not needed");
+	TAP_OK(xd_dreqs_add(list, &d) == second && xd_dreqs_add(list, &d) != XD_NO_DREQ &&
+		       xd_dreqs_add(list, &d) == XD_NO_DREQ && entries(list, &found) == 3,
+	       "is limited");
+	pid = fork();
+	if (!pid) {
+		xd_dreqs_del(list, first);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	TAP_OK(entries(list, &found) == 2, "and shared with another process");
+	xd_dreqs_free(list);
+}
+
+/* Builds a DREQ and returns the offset of its MAD, or 0 if a length or the ICRC is wrong. */
+static uint32_t build(const struct xd_dreq *d, uint8_t *frame)
+{
+	uint32_t ip = d->path.vlan ? 18 : 14, udp = ip + (d->path.ip_version == 4 ? 20 : 40);
+	uint32_t len = xd_disconnect_build(d, frame);
+	struct xt_frame f = {
+		.seg = { { .data = frame, .len = len } },
+		.nseg = 1,
+		.len = len,
+		.meta = {
+			.ip_off = (uint16_t)ip,
+			.bth_off = (uint16_t)(udp + 8),
+			.payload_off = (uint16_t)(udp + 28),
+			.payload_len = 256,
+		},
+	};
+
+	if (len != udp + 28 + 256 + 4 || len > XD_DREQ_MAX || !xt_icrc_ok(&f))
+		return 0;
+	return (frame[udp + 4] << 8 | frame[udp + 5]) == (int)(len - udp) ? udp + 28 : 0;
+}
+
+static bool ipv4_header_is_right(const uint8_t *ip)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 20; i += 2)
+		sum += (uint32_t)(ip[i] << 8 | ip[i + 1]);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff && (ip[2] << 8 | ip[3]) == 20 + 8 + 12 + 8 + 256 + 4;
+}
+
+static void test_packets(void)
+{
+	struct xd_dreq d = {
+		.local_id = 0x01020304,
+		.remote_id = 0x05060708,
+		.remote_qpn = 0x0a0b0c,
+		.tid = 0x1112131415161718,
+		.path = { .ip_version = 4, .hop_limit = 64, .smac = { 2, 1 }, .dmac = { 2, 2 } },
+	};
+	const uint8_t ids[] = { 1, 2, 3, 4, 5, 6, 7, 8, 0x0a, 0x0b, 0x0c, 0 };
+	uint8_t frame[XD_DREQ_MAX];
+	uint32_t mad;
+
+	xr_gid_set_ipv4(&d.path.sgid, htonl(0x0a000001));
+	xr_gid_set_ipv4(&d.path.dgid, htonl(0x0a000002));
+	mad = build(&d, frame);
+	TAP_OK(mad && ipv4_header_is_right(frame + 14) && frame[mad + 1] == 7 &&
+		       frame[mad + 17] == 0x15 && frame[mad + 8] == 0x11 &&
+		       !memcmp(frame + mad + 24, ids, sizeof(ids)),
+	       "a DREQ over IPv4");
+	d.path.ip_version = 6;
+	d.path.vlan = 5;
+	mad = build(&d, frame);
+	TAP_OK(mad && !memcmp(frame + mad + 24, ids, sizeof(ids)), "over IPv6 in a VLAN");
+	memset(&d, 0xff, sizeof(d));
+	TAP_OK(build(&d, frame), "any entry gives a packet of the same length");
 }
 
 /* The daemon is a child of this process that is killed. */
@@ -277,6 +378,8 @@ int main(void)
 	test_malformed();
 	test_second_take();
 	test_stop();
+	test_list();
+	test_packets();
 	test_killed_daemon();
 	remove_folders();
 	return tap_end();

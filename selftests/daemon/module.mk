@@ -29,10 +29,11 @@ mover_order_test_SRCS := $(mover_test_SRCS)
 mover_order_test_LIBS := -lcap -Wl$(comma)--wrap=pwrite,--wrap=pwritev
 helper_test_SRCS := $(helper_SRCS) $(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c \
 	name_lock.c peer.c privileges.c process.c seccomp.c)
-helper_test_LIBS := -lcap -lmnl
+helper_test_STATIC := transport
+helper_test_LIBS := -lcap -lmnl -lisal -lz
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
-	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread $($(t)_test_LIBS),,$(if \
+	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),$($(t)_test_STATIC),-lpthread $($(t)_test_LIBS),,$(if \
 	$(filter spin,$(t)),,parallel))))
 
 $(eval $(call suite,long/daemon/mover_order,600,$(BUILD)/selftests/daemon/mover_order 10000000,\

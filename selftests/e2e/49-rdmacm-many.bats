@@ -140,3 +140,41 @@ no_stale_connections() {
 	server_down
 	no_cm_ids
 }
+
+# established HOST: whether a connection of rdma_cm is established on the host
+established() {
+	ctl "$1" cm -s ESTABLISHED -j "xr$1" | jq -e 'length > 0'
+}
+
+# peer_is_told SIGNAL ADDRESS [LOST]: an idle connection from host b to this address of host a; the daemon of a ends
+# by the signal, and the program on b gets DISCONNECTED, although so many MADs are lost
+peer_is_told() {
+	local log=$BATS_TEST_TMPDIR server client
+
+	spawn a "$log/a" timeout $((60 * SLOW)) "$BIN/rdma_cm_events" listen "$2" "$PORT"
+	server=$!
+	wait_for 5 listens a "$PORT"
+	spawn b "$log/b" timeout $((60 * SLOW)) "$BIN/rdma_cm_events" -i connect "$2" "$PORT"
+	client=$!
+	wait_for 10 established a
+	wait_for 10 established b
+	((${3:-0} == 0)) || ctl b fault xrb rules "drop rx mads times $3"
+	daemon_down a "$1"
+	ends $((20 * SLOW)) "$client" || { cat "$log/b"; return 1; }
+	ends $((20 * SLOW)) "$server" || { cat "$log/a"; return 1; }
+	grep -q "^RDMA_CM_EVENT_DISCONNECTED 0$" "$log/b" || { cat "$log/b"; return 1; }
+	daemon_up a
+}
+
+@test "peers of a daemon that is killed are disconnected, also those that only wait" {
+	for ((n = $(iterations 4); n; n--)); do
+		peer_is_told KILL "$A4"
+		peer_is_told KILL "$A6"
+	done
+}
+
+@test "peers of a daemon that ends are disconnected, also if the first two DREQs are lost" {
+	peer_is_told TERM "$A4" 2
+	peer_is_told KILL "$A4" 2
+	ctl b fault xrb off
+}

@@ -4,10 +4,11 @@
  *
  *   rdma_cm_events [-m | -p] listen ADDRESS PORT
  *       accepts one connection, and disconnects when the peer has
- *   rdma_cm_events [-m] connect ADDRESS PORT [MS]
+ *   rdma_cm_events [-m | -i] connect ADDRESS PORT [MS]
  *       connects and disconnects; MS: to resolve the address
  *   -m  moves its ids to another event channel: the listener at once, the id of the connection
  *       while it is being established
+ *   -i  stays connected, without sending anything, until the peer disconnects
  *   -p  waits for events in poll(), as rping of rdma-core 65 does
  *
  * Ends after TIMEWAIT_EXIT of the connection, or after DEVICE_REMOVAL.
@@ -19,6 +20,8 @@
 #include "verbs_util.h"
 
 #define RESOLVE_MS 5000
+
+static bool moves, polls, idle; /* options */
 
 static struct sockaddr_storage parse_address(const char *host, const char *port)
 {
@@ -71,11 +74,11 @@ static bool advance(const struct rdma_cm_event *ev)
 		MUST(!rdma_accept(id, &param), "rdma_accept");
 		return true;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		if (id->context)
+		if (id->context && !idle)
 			MUST(!rdma_disconnect(id), "rdma_disconnect");
 		return true;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		if (!id->context)
+		if (!id->context || idle)
 			MUST(!rdma_disconnect(id), "rdma_disconnect");
 		return true;
 	case RDMA_CM_EVENT_ADDR_CHANGE:
@@ -97,7 +100,7 @@ static void wait_for_event(const struct rdma_event_channel *ch)
 }
 
 /* Prints events until the connection has ended. listener: NULL if the program connects */
-static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener, bool moves, bool polls)
+static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener)
 {
 	enum rdma_cm_event_type type;
 	struct rdma_cm_event *ev;
@@ -121,15 +124,18 @@ static void run(struct rdma_event_channel *ch, struct rdma_cm_id *listener, bool
 
 int main(int argc, char **argv)
 {
-	bool moves = argc > 1 && !strcmp(argv[1], "-m");
-	bool polls = argc > 1 && !strcmp(argv[1], "-p"), connects;
+	const char *option = argc > 1 && argv[1][0] == '-' ? argv[1] : "";
 	struct rdma_event_channel *ch;
 	struct sockaddr_storage at;
 	struct rdma_cm_id *id;
+	bool connects;
 	int resolve_ms;
 
-	argc -= moves || polls;
-	argv += moves || polls;
+	moves = !strcmp(option, "-m");
+	polls = !strcmp(option, "-p");
+	idle = !strcmp(option, "-i");
+	argc -= moves || polls || idle;
+	argv += moves || polls || idle;
 	connects = argc >= 4 && !strcmp(argv[1], "connect");
 	resolve_ms = connects && argc == 5 ? atoi(argv[4]) : RESOLVE_MS;
 	if (argc < 4 || argc > 4 + connects || (!connects && strcmp(argv[1], "listen"))) {
@@ -147,6 +153,6 @@ int main(int argc, char **argv)
 		MUST(!rdma_bind_addr(id, (struct sockaddr *)&at) && !rdma_listen(id, 1), "listen");
 	if (moves && !connects)
 		ch = move(id, NULL);
-	run(ch, connects ? NULL : id, moves, polls);
+	run(ch, connects ? NULL : id);
 	return 0;
 }

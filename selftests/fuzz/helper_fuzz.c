@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "daemon/base/fd_message.h"
+#include "daemon/helper/disconnect.h"
 #include "daemon/helper/serve.h"
 #include "daemon/helper/solicit.h"
 #include "daemon/helper/steer.h"
@@ -39,6 +40,11 @@ int xd_solicit_open(void)
 
 void xd_solicit(int sock, const struct xd_helper_request *r)
 {
+}
+
+int xd_disconnect_open(const char *ifname)
+{
+	return -EPERM;
 }
 
 int xd_steer_start(const char *ifname, unsigned int served, struct xd_steer **steer)
