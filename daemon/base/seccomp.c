@@ -11,6 +11,7 @@
 #include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/timerfd.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,6 +89,7 @@ static const struct rule allowed[] = {
 	IOCTLS(SPAWN, 'f'),	/* PROCMAP_QUERY */
 	IOCTLS(MAIN, 0xaa),	/* userfaultfd */
 	IOCTLS(MAIN | HELP, 0x89),	/* SIOCETHTOOL */
+	IF(MAIN, ioctl, 1, ~0u, TFD_IOC_SET_TICKS),
 	/* waiting */
 	FOR(ALL, ppoll), FOR(ALL, epoll_create1), FOR(ALL, epoll_ctl), FOR(ALL, epoll_pwait),
 	FOR(ALL, eventfd2), FOR(ALL, signalfd4),

@@ -2,14 +2,15 @@
 /*
  * Channels and their queues of events.
  *
- * The event descriptor that programs poll is a timer: it is set to a time in the past while there
- * are events. A client that shares an eventfd with the daemon could make it blocking and full, and
- * so block the daemon, which must not happen to the control thread; timerfd_settime() never blocks.
+ * The event descriptor that programs poll is a timer, which has expired while there are events. A
+ * client that shares an eventfd with the daemon could make it blocking and full, and so block the
+ * daemon, which must not happen to the control thread; the calls for timers never block.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -19,23 +20,38 @@
 
 /* ---- the queue ------------------------------------------------------------------ */
 
+/* Of <linux/timerfd.h>, which cannot be included together with <sys/timerfd.h> */
+#define TFD_IOC_SET_TICKS _IOW('T', 0, uint64_t)
+
 /* Makes the descriptor readable if and only if there are events. */
-static void signal_events(struct xd_cm_channel *ch)
+static void set_readable(struct xd_cm_channel *ch)
 {
 	struct itimerspec when = { .it_value.tv_nsec = ch->first ? 1 : 0 };
 
 	timerfd_settime(ch->fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/*
+ * Wakes those that wait for the descriptor also if it is readable already, as the kernel does for
+ * each event: a program that waits for edges (EPOLLET) may read one event only, or stop reading
+ * after an error. A kernel without CONFIG_CHECKPOINT_RESTORE has no such call.
+ */
+static void wake(struct xd_cm_channel *ch, bool readable)
+{
+	const uint64_t ticks = 1;
+
+	if (ioctl(ch->fd, TFD_IOC_SET_TICKS, &ticks) && !readable)
+		set_readable(ch);
+}
+
 static void append(struct xd_cm_channel *ch, struct xd_cm_event *ev)
 {
-	bool empty = !ch->first;
+	bool readable = ch->first;
 
 	ev->next = NULL;
 	*ch->tail = ev;
 	ch->tail = &ev->next;
-	if (empty)
-		signal_events(ch);
+	wake(ch, readable);
 }
 
 static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event **at)
@@ -46,7 +62,7 @@ static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event **a
 	if (!ev->next)
 		ch->tail = at;
 	if (!ch->first)
-		signal_events(ch);
+		set_readable(ch);
 	return ev;
 }
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <rdma/rdma_user_cm.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "control.h"
@@ -931,6 +932,44 @@ static void test_reject(void)
 	close_channel(&ch);
 }
 
+/* Raises an event of the id. */
+static int write_event(struct chan *ch, uint32_t id)
+{
+	struct {
+		uint32_t id, reserved, event, status;
+		uint64_t arg;
+	} q = { .id = id, .event = XD_CM_EVENT_USER };
+
+	return command(ch, 24, &q, sizeof(q), 0);
+}
+
+/* The program's epoll set has that of the provider, which has the channel's descriptor. */
+static void test_edges(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int inner = epoll_create1(0), outer = epoll_create1(0);
+	struct chan ch;
+	uint32_t id;
+
+	open_channel(&ch);
+	id = create_id(&ch);
+	MUST(!epoll_ctl(inner, EPOLL_CTL_ADD, ch.events, &ev));
+	ev.events |= EPOLLET;
+	MUST(!epoll_ctl(outer, EPOLL_CTL_ADD, inner, &ev));
+	TAP_OK(!epoll_wait(outer, &ev, 1, 0) && !write_event(&ch, id) &&
+		       epoll_wait(outer, &ev, 1, 1000) == 1 && !epoll_wait(outer, &ev, 1, 0),
+	       "an event wakes a program that waits for an edge, once");
+	TAP_OK(!write_event(&ch, id) && epoll_wait(outer, &ev, 1, 1000) == 1,
+	       "and each further one, although the program has not read the first");
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_USER && next_event(&ch) == XD_CM_EVENT_USER &&
+		       next_event(&ch) == -EAGAIN && !epoll_wait(outer, &ev, 1, 0),
+	       "the descriptor is readable until all are read");
+	close(inner);
+	close(outer);
+	destroy_id(&ch, id);
+	close_channel(&ch);
+}
+
 static void test_backlog(void)
 {
 	uint32_t l, a, b, qpn = new_qp(), other = new_qp();
@@ -1166,6 +1205,7 @@ int main(void)
 	test_notify();
 	test_timewait();
 	test_reject();
+	test_edges();
 	test_backlog();
 	test_loopback();
 	test_datagrams();
