@@ -178,3 +178,16 @@ peer_is_told() {
 	peer_is_told KILL "$A4" 2
 	ctl b fault xrb off
 }
+
+# The server stops reading requests when it has refused one, until it is woken again.
+@test "ids move to channels of their own while requests arrive" {
+	local n server
+
+	n=$(iterations 400)
+	spawn a "$BATS_TEST_TMPDIR/server" timeout $((120 * SLOW)) "$BIN/rdma_migrate" serve "$A4" "$PORT" "$n"
+	server=$!
+	wait_for 5 listens a "$PORT"
+	run_on b timeout $((120 * SLOW)) "$BIN/rdma_migrate" connect "$A4" "$PORT" "$n" 16
+	ends $((20 * SLOW)) "$server" || { cat "$BATS_TEST_TMPDIR/server"; return 1; }
+	no_cm_ids
+}
