@@ -391,6 +391,26 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 	return qp->req.producer != sends || qp->rq.producer != receives;
 }
 
+void xt_qp_mark(const struct xt_qp *qp, struct xt_send_mark *m)
+{
+	const struct xt_requester *r = &qp->req;
+
+	*m = (struct xt_send_mark){ .wr = r->producer, .psn = r->unacked + r->window };
+}
+
+bool xt_qp_sends(const struct xt_qp *qp, const struct xt_send_mark *m)
+{
+	const struct xt_requester *r = &qp->req;
+	bool active = !xt_list_empty(&qp->active_link) && !qp->capped;
+
+	if (qp->info.state != XR_QPS_RTS)
+		return false;
+	if (xt_unreliable(qp))
+		return xt_diff(r->completed, m->wr) < 0;
+	return (active || qp->park.step[XT_STEP_SEND].waiting) && xt_diff(r->cur, m->wr) < 0 &&
+	       xt_diff(r->next, m->psn) < 0;
+}
+
 /* ---- statistics ----------------------------------------------------------------------------- */
 
 static uint32_t posted(const struct xr_queue *ring, uint32_t completed, uint32_t depth)

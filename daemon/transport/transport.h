@@ -729,5 +729,21 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
  * workers are paused, so callers limit the visits of a pause. xt_engine_run() must follow.
  */
 uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits);
+/*
+ * What was posted to the send queue at some time, and the end of the window then. A QP that is to
+ * leave RTS, or to be destroyed, sends that much before, as hardware does when its doorbell rings.
+ */
+struct xt_send_mark {
+	uint32_t wr; /* index behind the last work request */
+	uint32_t psn;
+};
+/* As xt_qp_catch_up() or xt_qp_doorbell() have found it. */
+void xt_qp_mark(const struct xt_qp *qp, struct xt_send_mark *m);
+/*
+ * Returns true while the QP has more of that to send, and waits for no response of its peer: its
+ * turn comes, or its payload is being read. UC and UD: also for its rate limit, up to the end of
+ * all these work requests.
+ */
+bool xt_qp_sends(const struct xt_qp *qp, const struct xt_send_mark *m);
 
 #endif /* XT_TRANSPORT_H */
