@@ -21,11 +21,11 @@ clients_SRCS := $(addprefix daemon/clients/, \
 	handles.c identity.c limits.c load.c monitor.c processes.c programs.c refuse.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c \
-	mw.c objects.c pd.c port.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_show.c qp_traffic.c queue_monitor.c \
+	mw.c objects.c pd.c port.c posted.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_show.c qp_traffic.c queue_monitor.c \
 	resolve.c ring.c srq.c xrc.c xrc_target.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
-	address.c answers.c channel.c comm_est.c command.c connect.c faults.c id.c id_show.c listen.c multicast.c port.c query.c \
-	rdma_cm.c resolve.c timer.c)
+	address.c answers.c channel.c comm_est.c command.c connect.c faults.c id.c id_qp.c id_show.c listen.c multicast.c port.c \
+	query.c rdma_cm.c resolve.c timer.c)
 umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)
 server_SRCS := $(addprefix daemon/server/, \
 	capture.c counters.c dispatch.c fault_times.c fault_verbs.c faults.c http.c metrics.c monitor.c \

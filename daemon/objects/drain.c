@@ -9,9 +9,6 @@
 #include "daemon/base/loop.h"
 #include "qp.h"
 
-#define MAX_WAIT_NS 1000000000u
-#define POLL_NS 200000
-
 /* The client can write to these words, too, and so make itself wait. */
 static bool executed(const struct xr_queue *sq, uint32_t end)
 {
@@ -34,8 +31,8 @@ void xd_drain_add(struct xd_drain *d, const struct xd_qp *qp)
 void xd_drain_run(struct xd_client_job *job)
 {
 	const struct xd_drain *d = container_of(job, struct xd_drain, job);
-	const struct timespec pause = { .tv_nsec = POLL_NS };
-	uint64_t until = xd_now() + MAX_WAIT_NS;
+	const struct timespec pause = { .tv_nsec = XD_DRAIN_POLL_NS };
+	uint64_t until = xd_now() + XD_DRAIN_WAIT_NS;
 	uint32_t i = 0;
 
 	while (i < d->n && xd_now() < until) {

@@ -14,6 +14,8 @@ struct xd_qp;
 struct xr_queue;
 
 #define XD_DRAIN_QPS 64 /* QPs behind these are not waited for */
+#define XD_DRAIN_WAIT_NS 1000000000u
+#define XD_DRAIN_POLL_NS 200000
 
 struct xd_drain {
 	struct xd_client_job job; /* to be added; done() must be set */

@@ -57,6 +57,7 @@ struct xd_client_objects {
 	struct xt_ahs *ahs; /* address handles as engines see them, NULL: none yet */
 	uint32_t attached;  /* sum over its QPs of the multicast groups that they are attached to */
 	uint64_t dm_bytes;  /* of device memory, whole pages */
+	uint32_t last_qps;  /* that have sent what was posted since the client ends */
 };
 
 static inline struct xd_objects *xd_objects_of(const struct xd_client *c)

@@ -12,16 +12,13 @@
 #include "daemon/gsi/gsi.h"
 #include "daemon/netdev/net.h"
 #include "cq.h"
-#include "drain.h"
 #include "mcast.h"
 #include "objects.h"
 #include "pd.h"
+#include "posted.h"
 #include "srq.h"
 #include "xrc.h"
 #include "xrc_target.h"
-
-/* Visits of a QP that is destroyed with work posted; each sends up to 32 packets. */
-#define LAST_VISITS 2
 
 void xd_qp_unbind_windows(struct xd_client *c, struct xd_qp *qp)
 {
@@ -61,22 +58,6 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return 0;
 }
 
-/*
- * Sends messages that were posted just before the QP is destroyed. Hardware fetches work requests
- * immediately, so programs that need no response, like ofi_rxd of libfabric with its last ACK, rely
- * on that.
- */
-static void send_last(struct xd_client *c, struct xd_qp *qp)
-{
-	int i;
-
-	for (i = 0; i < LAST_VISITS && xd_qp_unreliable(qp); i++) {
-		xd_workers_pause(c->dev->workers);
-		xt_qp_catch_up(qp->xt, xd_now(), 1);
-		xd_workers_resume(c->dev->workers);
-	}
-}
-
 /* Destroys the engine's QP. No events are raised for it afterwards. */
 static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
@@ -91,7 +72,6 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 		return;
 	}
 	xd_qp_unbind_windows(c, qp);
-	send_last(c, qp);
 	xd_workers_pause(c->dev->workers);
 	xd_doorbell_clear(c, qp->worker, qp->slot);
 	xt_qp_remove(qp->xt);
@@ -104,52 +84,17 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	xd_xdp_qp_del(c->dev->xdp, qp->qpn);
 }
 
-static void destroy(struct xd_client *c, struct xd_qp *qp, struct xd_reply *rep)
+static int destroy(struct xd_client *c, const void *request, struct xd_reply *rep)
 {
+	const struct xr_handle_req *q = request;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 	struct xr_destroy_rep *r;
 
 	destroy_in_engine(c, qp);
 	r = XD_REPLY(rep, xr_destroy_rep);
 	r->async_events = xd_event_end(&qp->async);
 	xd_qp_free(qp);
-}
-
-struct destroy_job {
-	struct xd_drain drain;
-	uint32_t qp; /* handle */
-};
-
-static void drained(struct xd_client_job *job)
-{
-	struct destroy_job *j = container_of(job, struct destroy_job, drain.job);
-	struct xd_client *c = job->client;
-	struct xd_reply *rep;
-
-	/* if the client is ending, its QPs are freed already */
-	if (!c->ending) {
-		rep = xd_reply_start();
-		destroy(c, xd_object_get(c, XD_QP, j->qp), rep);
-		xd_reply_send(c, 0, rep);
-	}
-	free(j);
-}
-
-/* Returns false if the QP has nothing to send, or without memory: it can be destroyed now. */
-static bool drain_first(struct xd_client *c, const struct xd_qp *qp)
-{
-	struct destroy_job *j = calloc(1, sizeof(*j));
-
-	if (!j)
-		return false;
-	j->drain.job = (struct xd_client_job){ .run = xd_drain_run, .done = drained };
-	j->qp = qp->obj.handle;
-	xd_drain_add(&j->drain, qp);
-	if (!j->drain.n) {
-		free(j);
-		return false;
-	}
-	xd_client_add_job(c, &j->drain.job);
-	return true;
+	return 0;
 }
 
 int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -162,13 +107,7 @@ int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (qp->attached)
 		return xd_refuse(c, -EBUSY, "the QP is attached to %u multicast groups",
 				 qp->attached);
-	if (qp->xt && xd_qp_unreliable(qp)) {
-		send_last(c, qp);
-		if (drain_first(c, qp))
-			return XD_LATER;
-	}
-	destroy(c, qp, rep);
-	return 0;
+	return xd_after_posted(qp, q, sizeof(*q), rep, destroy);
 }
 
 void xd_qp_free(struct xd_qp *qp)
@@ -198,9 +137,13 @@ void xd_qp_free(struct xd_qp *qp)
 	free(qp);
 }
 
+/* The client ends. */
 static void free_qp(struct xd_object *obj)
 {
-	xd_qp_free(container_of(obj, struct xd_qp, obj));
+	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
+
+	xd_qp_send_last(obj->client, qp);
+	xd_qp_free(qp);
 }
 
 const struct xd_kind_ops xd_qp_ops = {

@@ -10,6 +10,7 @@
 #include "daemon/netdev/net.h"
 #include "objects.h"
 #include "port.h"
+#include "posted.h"
 #include "qp.h"
 #include "resolve.h"
 #include "xrc_target.h"
@@ -161,6 +162,11 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	return err;
 }
 
+static int modify_after_posted(struct xd_client *c, const void *request, struct xd_reply *rep)
+{
+	return modify_now(c, request, NULL, rep);
+}
+
 int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_modify_qp_req *q = req->body;
@@ -178,6 +184,9 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
 		return xd_refuse(c, -EINVAL, "qkey 0x%x, that of QP 1 is 0x%x", q->attr.qkey,
 				 XR_GSI_QKEY);
+	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state != XR_QPS_RTS &&
+	    !(q->attr_mask & IBV_QP_AV)) /* the QP may leave RTS */
+		return xd_after_posted(qp, q, sizeof(*q), rep, modify_after_posted);
 	if (!(q->attr_mask & IBV_QP_AV))
 		return modify_now(c, q, NULL, rep);
 	xd_worker_pause(c->dev->workers, qp->worker);

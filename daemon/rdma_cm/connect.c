@@ -7,12 +7,9 @@
 #include <sys/random.h>
 
 #include "daemon/base/loop.h"
-#include "daemon/clients/refuse.h"
 #include "daemon/gsi/gsi.h"
 #include "daemon/helper/dreqs.h"
 #include "daemon/objects/port.h"
-#include "daemon/objects/qp.h"
-#include "daemon/objects/xrc_target.h"
 #include "id.h"
 
 /* Timeout of responses, 4.096 us * 2^20, and number of retries: as in the kernel's cma.c */
@@ -23,38 +20,6 @@
 #define LOCAL_ID 24 /* offset in a MAD */
 
 _Static_assert(XD_NO_DREQ == XC_NO_NUMBER, "numbers of peers");
-
-/* ---- QPs of the program --------------------------------------------------------- */
-
-static bool owned_by(const struct xt_qp_info *info, const struct xd_user *user)
-{
-	const struct xd_target *target = info->owner;
-	const struct xd_qp *qp = info->owner;
-
-	if (!info->owner)
-		return false;
-	if (info->type != XR_QPT_XRC_RECV)
-		return qp->obj.client->user == user;
-	for (qp = target->handles; qp; qp = qp->next_handle) {
-		if (qp->obj.client->user == user)
-			return true;
-	}
-	return false;
-}
-
-/* A program may name only QPs of its own user: other programs would get its connections. */
-static int take_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param)
-{
-	uint32_t number = param->qp_num & XR_QPN_MASK;
-	struct xt_qp *qp = xt_qp_by_num(id->cm->dev->shared.qps, number);
-
-	if (!qp || !owned_by(xt_qp_info(qp), id->obj.client->user))
-		return xd_refuse(id->obj.client, -EINVAL,
-				 "qp_num %u is not a QP of this device that the user owns", number);
-	id->qp.number = number;
-	id->qp.srq = param->srq;
-	return 0;
-}
 
 static int set_qkey(struct xd_cm_id *id, uint32_t qkey)
 {
@@ -185,7 +150,7 @@ static int connect_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *par
 {
 	uint8_t buf[XC_REQ_DATA];
 	struct xc_req req;
-	int err = take_qp(id, param);
+	int err = xd_cm_take_qp(id, param);
 
 	if (err)
 		return err;
@@ -232,7 +197,7 @@ static int accept_sidr(struct xd_cm_id *id, const struct rdma_ucm_conn_param *pa
 		.vendor_id = id->ece.vendor_id,
 		.ece_options = id->ece.attr_mod,
 	};
-	int err = param ? take_qp(id, param) : 0;
+	int err = param ? xd_cm_take_qp(id, param) : 0;
 
 	/* Programs choose a Q_Key by AF_IB addresses only. */
 	if (!err && param && param->qkey && id->src.sa.sa_family == AF_IB)
@@ -260,7 +225,7 @@ static int accept_req(struct xd_cm_id *id, const struct rdma_ucm_conn_param *par
 		.ece_options = id->ece.attr_mod,
 		.data = { param->private_data, param->private_data_len },
 	};
-	int err = take_qp(id, param);
+	int err = xd_cm_take_qp(id, param);
 
 	if (err)
 		return err;
@@ -315,6 +280,7 @@ int xd_cm_disconnect(struct xd_cm_id *id)
 
 	if (!id->conn)
 		return -EINVAL;
+	xd_cm_send_posted(id);
 	/* As in the kernel, other states are no error. */
 	if (xc_disconnect(id->conn, &nothing))
 		xc_reply_disconnect(id->conn, &nothing);

@@ -50,8 +50,10 @@ int xd_cm_id_new(struct xd_client *c, uint16_t ps, uint8_t qp_type, struct xd_cm
 
 void xd_cm_conn_destroy(struct xd_cm_id *id)
 {
-	if (id->conn)
+	if (id->conn) {
+		xd_cm_send_posted(id);
 		xc_destroy(id->conn);
+	}
 	id->conn = NULL;
 	xd_cm_faults_end(id);
 }

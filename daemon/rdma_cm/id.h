@@ -154,6 +154,16 @@ int xd_cm_id_hold_gsi(struct xd_cm_id *id);
 /* Ends the connection of an id. */
 void xd_cm_conn_destroy(struct xd_cm_id *id);
 
+/* ---- id_qp.c -------------------------------------------------------------------- */
+
+/*
+ * Sets the QP of an id. A program may name only QPs of its own user: other programs would get its
+ * connections. -EINVAL.
+ */
+int xd_cm_take_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param);
+/* The connection ends: sends what was posted to its QP before, ahead of the MAD. */
+void xd_cm_send_posted(struct xd_cm_id *id);
+
 /* ---- faults.c ------------------------------------------------------------------- */
 
 /* From now on, the faults of the id's program apply to the MADs of its connection. */

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "daemon/base/loop.h"
 #include "daemon/objects/objects.h"
 #include "daemon/transport/qp.h"
 
@@ -353,9 +354,125 @@ static void test_gsi(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- what was posted before a request ---------------------------------------------------- */
+
+static uint32_t connected_qp(struct conn *c)
+{
+	uint32_t qp = create_qp(c, alloc_pd(c), create_cq(c, 16, 0));
+
+	MUST(!to_init(c, qp) && !to_rtr(c, qp, rtr_attr()) && !to_rts(c, qp));
+	return qp;
+}
+
+/* Posts an empty SEND. No worker looks at the doorbell. */
+static struct xr_queue *post_send(struct conn *c, uint32_t qp)
+{
+	struct xd_qp *o = xd_object_get(c->client, XD_QP, qp);
+	const struct xr_send_wqe wqe = { .opcode = XR_WR_SEND, .flags = XR_SEND_SIGNALED };
+	struct xr_queue *sq = o->sq.ptr;
+
+	memcpy(sq + 1, &wqe, sizeof(wqe));
+	__atomic_store_n(&sq->producer, 1, __ATOMIC_RELEASE);
+	fake.frames = 0;
+	return sq;
+}
+
+static void test_posted(void)
+{
+	struct xr_qp_attr none = { 0 };
+	struct xr_queue *sq;
+	struct conn c;
+	uint32_t qp;
+
+	open_client(&c);
+	fake.sends = true;
+	qp = connected_qp(&c);
+	sq = post_send(&c, qp);
+	TAP_OK(!modify(&c, qp, XR_QPS_ERR, none, 0) && fake.frames == 1,
+	       "a message posted before ERR is sent");
+	TAP_OK(sq->consumer == 1, "and its work request is flushed");
+	qp = connected_qp(&c);
+	post_send(&c, qp);
+	TAP_OK(!modify(&c, qp, XR_QPS_RESET, none, 0) && fake.frames == 1,
+	       "a message posted before RESET is sent");
+	qp = connected_qp(&c);
+	post_send(&c, qp);
+	TAP_OK(!modify(&c, qp, XR_QPS_SQD, none, 0) && fake.frames == 1,
+	       "a message posted before SQD is sent");
+	qp = connected_qp(&c);
+	post_send(&c, qp);
+	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_QP, qp) && fake.frames == 1,
+	       "a message posted before DESTROY_QP is sent");
+	post_send(&c, connected_qp(&c));
+	close_client(&c);
+	TAP_OK(fake.frames == 1, "a message posted before the end of a client is sent");
+	fake.sends = false;
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* A client that ends must not keep the others waiting, however many QPs it has. */
+static void test_posted_by_many(void)
+{
+	uint32_t pd, cq, qp, i;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	cq = create_cq(&c, 16, 0);
+	fake.opt.client_max_qp = 100;
+	for (i = 0; i < 100; i++) {
+		qp = create_qp(&c, pd, cq);
+		MUST(!to_init(&c, qp) && !to_rtr(&c, qp, rtr_attr()) && !to_rts(&c, qp));
+		post_send(&c, qp);
+	}
+	fake.sends = true;
+	close_client(&c);
+	TAP_OK(fake.frames == 64, "messages of 64 QPs are sent at the end of a client");
+	fake.sends = false;
+	fake.opt.client_max_qp = 20;
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* A message that cannot be sent for now delays the request, and only requests of that program. */
+static void test_posted_waits(void)
+{
+	struct xr_qp_attr none = { 0 };
+	struct conn c, d;
+	uint32_t qp;
+
+	open_client(&c);
+	open_client(&d);
+	qp = connected_qp(&c);
+	post_send(&c, qp);
+	job_hangs = true;
+	TAP_OK(modify(&c, qp, XR_QPS_ERR, none, 0) == 1, "ERR waits while nothing can be sent");
+	TAP_OK(!ask(&d, XR_MSG_ALLOC_PD, NULL, 0), "other clients are served meanwhile");
+	fake.sends = true;
+	xt_engine_run(xd_worker_engine(fake.dev.workers, 0), xd_now());
+	job_hangs = false;
+	settle();
+	TAP_OK(!read_reply(&c) && fake.frames == 1 && state_of(&c, qp) == XR_QPS_ERR,
+	       "it follows the message");
+	fake.sends = false;
+	qp = connected_qp(&c);
+	post_send(&c, qp);
+	TAP_OK(!modify(&c, qp, XR_QPS_ERR, none, 0) && !fake.frames, "it does not wait for ever");
+	qp = connected_qp(&c);
+	post_send(&c, qp);
+	job_hangs = true;
+	TAP_OK(modify(&c, qp, XR_QPS_ERR, none, 0) == 1, "ERR waits again");
+	job_hangs = false;
+	close_client(&c);
+	close_client(&d);
+	TAP_OK(nothing_left(), "a client ends while its request waits");
+}
+
 int main(void)
 {
 	start_server("qp");
+	test_posted();
+	test_posted_by_many();
+	test_posted_waits();
 	test_modify();
 	test_doorbells();
 	test_modify_length();

@@ -26,6 +26,8 @@ struct fake_device {
 	unsigned captures;	    /* that have started and not ended */
 	bool refused;		    /* packets are reported */
 	struct xd_capture *capture; /* the last one that has started; NULL: it has ended */
+	bool sends;		    /* there is room for frames to be sent */
+	unsigned frames;	    /* that were sent */
 	bool maps_full;		    /* map updates fail */
 	bool slow;		    /* next hops are resolved later, by fake_resolve_all() */
 	bool no_route;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The QPs of programs that ids name. */
+#include <errno.h>
+
+#include "daemon/clients/refuse.h"
+#include "daemon/objects/posted.h"
+#include "daemon/objects/qp.h"
+#include "daemon/objects/xrc_target.h"
+#include "id.h"
+
+static bool owned_by(const struct xt_qp_info *info, const struct xd_user *user)
+{
+	const struct xd_target *target = info->owner;
+	const struct xd_qp *qp = info->owner;
+
+	if (!info->owner)
+		return false;
+	if (info->type != XR_QPT_XRC_RECV)
+		return qp->obj.client->user == user;
+	for (qp = target->handles; qp; qp = qp->next_handle) {
+		if (qp->obj.client->user == user)
+			return true;
+	}
+	return false;
+}
+
+int xd_cm_take_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param)
+{
+	uint32_t number = param->qp_num & XR_QPN_MASK;
+	struct xt_qp *qp = xt_qp_by_num(id->cm->dev->shared.qps, number);
+
+	if (!qp || !owned_by(xt_qp_info(qp), id->obj.client->user))
+		return xd_refuse(id->obj.client, -EINVAL,
+				 "qp_num %u is not a QP of this device that the user owns", number);
+	id->qp.number = number;
+	id->qp.srq = param->srq;
+	return 0;
+}
+
+void xd_cm_send_posted(struct xd_cm_id *id)
+{
+	const struct xt_qp *qp = xt_qp_by_num(id->cm->dev->shared.qps, id->qp.number);
+	const struct xt_qp_info *info = qp ? xt_qp_info(qp) : NULL;
+
+	/* the target of XRC sends nothing */
+	if (info && info->type != XR_QPT_XRC_RECV && owned_by(info, id->obj.client->user))
+		xd_qp_send_last(id->obj.client, info->owner);
+}
