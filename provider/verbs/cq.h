@@ -23,10 +23,11 @@ struct xp_cq {
 	};
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
-	unsigned int idle;    /* empty polls in a row; atomic, inexact if several threads poll */
-	uint64_t polled;      /* end of the last empty poll that was timed, for naps; atomic */
-	unsigned int untimed; /* the next empty polls that need not be timed; atomic */
-	struct xp_nap nap;    /* under the lock, as the next two are */
+	unsigned int idle;	 /* empty polls in a row; atomic, inexact if several threads poll */
+	uint64_t polled;	 /* end of the last empty poll that was timed, for naps; atomic */
+	unsigned int untimed;	 /* the next empty polls that need not be timed; atomic */
+	uint64_t no_pause_until; /* others.h; atomic */
+	struct xp_nap nap;	 /* under the lock, as the next two are */
 	struct xp_recv_nap recv_nap;
 	struct xp_wait wait;
 	bool flushing; /* the daemon is gone: completions are generated, the ring is not read */

@@ -10,6 +10,7 @@
 #include "provider/verbs/cq.h"
 #include "provider/verbs/cq_members.h"
 #include "provider/verbs/cq_pause.h"
+#include "provider/verbs/others.h"
 
 #define FEW_CPUS 4
 #define SPINS 256
@@ -89,19 +90,44 @@ static uint32_t send_nap(struct xp_cq *cq, uint64_t now, uint64_t last)
 	return xp_nap_due(&cq->nap, now, &wrs);
 }
 
+static void set_idle_polls(struct xp_cq *cq, unsigned int polls)
+{
+	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
+}
+
+/* Returns whether the poll may pause. */
+static bool may_pause(struct xp_cq *cq)
+{
+	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
+	uint64_t until;
+
+	set_idle_polls(cq, idle);
+	if (idle <= SPINS && !xp_few_cpus())
+		return false;
+	if (xp_is_single_threaded())
+		return true;
+	xp_others_note();
+	until = __atomic_load_n(&cq->no_pause_until, __ATOMIC_RELAXED);
+	return !until || xp_clock() >= until;
+}
+
 struct xp_pause xp_pause_due(struct xp_cq *cq)
 {
 	unsigned int untimed = __atomic_load_n(&cq->untimed, __ATOMIC_RELAXED);
-	struct xp_pause p = { 0 };
+	struct xp_pause p = { .yield = may_pause(cq) };
 	uint64_t last;
 
-	if (cq->flushing || !xp_few_cpus())
+	if (!p.yield || cq->flushing || (!xp_few_cpus() && xp_is_single_threaded()))
 		return p;
 	if (untimed) {
 		__atomic_store_n(&cq->untimed, untimed - 1, __ATOMIC_RELAXED);
 		return p;
 	}
 	p.now = xp_clock();
+	if (!xp_is_single_threaded())
+		xp_others_before(p.now);
+	if (!xp_few_cpus())
+		return p;
 	last = __atomic_load_n(&cq->polled, __ATOMIC_RELAXED);
 	p.nap = send_nap(cq, p.now, last);
 	if (!p.nap)
@@ -109,11 +135,6 @@ struct xp_pause xp_pause_due(struct xp_cq *cq)
 	if (!p.nap)
 		p.nap = xp_wait_nap_due(&cq->wait, p.now, found, thread_usage);
 	return p;
-}
-
-static void set_idle_polls(struct xp_cq *cq, unsigned int polls)
-{
-	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
 }
 
 void xp_poll_found(struct xp_cq *cq)
@@ -134,18 +155,24 @@ static void sleep_for_nap(uint32_t ns)
 
 void xp_pause(struct xp_cq *cq, const struct xp_pause *p)
 {
-	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
 	uint64_t end;
 
-	set_idle_polls(cq, idle);
+	if (!p->yield)
+		return;
 	if (p->nap)
 		sleep_for_nap(p->nap);
-	else if (idle > SPINS || xp_few_cpus())
+	else
 		sched_yield();
 	if (!p->now)
 		return;
 	end = xp_clock();
 	__atomic_store_n(&cq->polled, end, __ATOMIC_RELAXED);
-	if (end - p->now < SHORT_YIELD_NS)
+	/* Beside other threads each pause is timed: one may last for many time slices. */
+	if (!xp_is_single_threaded()) {
+		if (xp_others_waited(end))
+			__atomic_store_n(&cq->no_pause_until, end + XP_OTHERS_HOLD_NS,
+					 __ATOMIC_RELAXED);
+	} else if (end - p->now < SHORT_YIELD_NS) {
 		__atomic_store_n(&cq->untimed, UNTIMED_POLLS, __ATOMIC_RELAXED);
+	}
 }

@@ -10,18 +10,20 @@
 
 /* The pause after an empty poll */
 struct xp_pause {
+	bool yield;   /* false: no pause */
 	uint64_t now; /* end of the poll; 0: it is not timed */
 	uint32_t nap; /* time to sleep in ns, or 0 */
 };
 
 /* Returns true if the process may use few processors. The first call decides. */
 bool xp_few_cpus(void);
-/* Returns what to do after an empty poll. Needs cq->lock. */
-struct xp_pause xp_pause_due(struct xp_cq *cq);
 /*
- * Does it, without cq->lock. Without a nap the program yields: if the process may use few
- * processors, after each empty poll; otherwise after many in a row.
+ * Returns what to do after an empty poll. Needs cq->lock. Without a nap the program yields: if the
+ * process may use few processors, after each empty poll; otherwise after many in a row. It neither
+ * yields nor naps while other threads may wait for a lock that it holds (others.h).
  */
+struct xp_pause xp_pause_due(struct xp_cq *cq);
+/* Does it, without cq->lock. */
 void xp_pause(struct xp_cq *cq, const struct xp_pause *p);
 
 /* Reports that a poll has found completions. */

@@ -14,10 +14,10 @@ setup_file() {
 	write_agent
 }
 
-# mpi HOSTS RANKS OPTION...: runs mpi_exchange.py, with the argument $WINDOWS if it is set
+# mpi HOSTS RANKS OPTION...: runs the program of PROGRAM, by default mpi_exchange.py
 mpi() {
-	# shellcheck disable=SC2086
-	open_mpi "$@" /usr/bin/python3 selftests/e2e/mpi_exchange.py ${WINDOWS:-}
+	read -ra program <<<"${PROGRAM:-mpi_exchange.py}"
+	open_mpi "$@" /usr/bin/python3 "selftests/e2e/${program[0]}" "${program[@]:1}"
 }
 
 # mpi_ucx TRANSPORT HOSTS RANKS: messages between ranks use only the device
@@ -50,5 +50,10 @@ mpi_libfabric() {
 
 # Each window is a memory region, and UCX exchanges its key between all ranks.
 @test "MPI opens 200 windows at a time between two hosts" {
-	WINDOWS=200 counter_grows b rx_packets 1000 mpi_ucx rc_v "$A4:2,$B4:2" 4
+	PROGRAM="mpi_exchange.py 200" counter_grows b rx_packets 1000 mpi_ucx rc_v "$A4:2,$B4:2" 4
+}
+
+# provider/pause has the reason: while a thread polls, the others spin for the lock that it holds.
+@test "four threads of each MPI rank exchange messages over RC at the same time" {
+	PROGRAM="mpi_threads.py 4 20" counter_grows a loopback_operations 100 mpi_ucx rc_v "$A4:4" 4
 }

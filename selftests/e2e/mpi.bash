@@ -17,7 +17,7 @@ write_agent() {
 open_mpi() {
 	local -x OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-	run run_on a timeout $((60 * SLOW)) mpirun.openmpi --oversubscribe --bind-to none --host "$1" -np "$2" \
+	run run_on a timeout $((120 * SLOW)) mpirun.openmpi --oversubscribe --bind-to none --host "$1" -np "$2" \
 		--mca plm_rsh_agent "$RUN/agent" --mca oob_tcp_if_include "$A4/24" "${@:3}"
 	# shellcheck disable=SC2154	# set by `run`
 	echo "$output"
