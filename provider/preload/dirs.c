@@ -152,14 +152,14 @@ static DIR *open_stream(const char *path, int fd)
  * Opens the directory that a path leads to, if it has emulated names or the path is not one for the
  * kernel. Returns NULL and stores false in *ours in other cases.
  */
-static DIR *emulate_opendir(int dirfd, const char *path, bool *ours)
+__attribute__((noinline)) static DIR *emulate_opendir(int dirfd, const char *path, bool *ours)
 {
 	char canonical[PATH_MAX];
 	int err = errno;
 	DIR *dir;
 
 	*ours = false;
-	if (!path || !*path || !xp_path_of_interest(dirfd, path, canonical))
+	if (!xp_path_of_interest(dirfd, path, canonical))
 		return NULL;
 	*ours = xp_path_follow(canonical) || xp_is_inside(dirfd, path);
 	dir = open_stream(canonical, -1);
@@ -169,6 +169,18 @@ static DIR *emulate_opendir(int dirfd, const char *path, bool *ours)
 		errno = err;
 	*ours = dir;
 	return dir;
+}
+
+__attribute__((noinline)) static DIR *emulate_fdopendir(int fd)
+{
+	char canonical[PATH_MAX];
+
+	return xp_fd_of_interest(fd, canonical) ? open_stream(canonical, fd) : NULL;
+}
+
+static bool may_list(int fd, const char *path)
+{
+	return path && *path && xp_path_may_list(fd, path);
 }
 
 static const struct dirent *next_entry(struct stream *s)
@@ -190,19 +202,16 @@ static const struct dirent *next_entry(struct stream *s)
 
 XP_PUBLIC DIR *opendir(const char *path)
 {
-	bool ours_too;
-	DIR *dir = emulate_opendir(AT_FDCWD, path, &ours_too);
+	bool ours_too = false;
+	DIR *dir = may_list(AT_FDCWD, path) ? emulate_opendir(AT_FDCWD, path, &ours_too) : NULL;
 
 	return ours_too ? dir : XP_NEXT(opendir)(path);
 }
 
 XP_PUBLIC DIR *fdopendir(int fd)
 {
-	char canonical[PATH_MAX];
-	DIR *dir = NULL;
+	DIR *dir = xp_fd_may_be_directory(fd) ? emulate_fdopendir(fd) : NULL;
 
-	if (xp_fd_of_interest(fd, canonical))
-		dir = open_stream(canonical, fd);
 	return dir ? dir : XP_NEXT(fdopendir)(fd);
 }
 
@@ -330,8 +339,8 @@ static int scan(DIR *dir, struct dirent ***list, filter *wanted, compare *order)
 XP_PUBLIC int scandirat(int fd, const char *path, struct dirent ***list, filter *wanted,
 			compare *order)
 {
-	bool ours_too;
-	DIR *dir = emulate_opendir(fd, path, &ours_too);
+	bool ours_too = false;
+	DIR *dir = may_list(fd, path) ? emulate_opendir(fd, path, &ours_too) : NULL;
 
 	if (dir)
 		return scan(dir, list, wanted, order);

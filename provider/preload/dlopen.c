@@ -48,12 +48,14 @@ XP_PUBLIC void *dlopen(const char *file, int mode)
 	void *(*real_dlopen)(const char *, int) = xp_real_dlopen();
 	void *libibverbs, *handle;
 
-	pthread_once(&once, find_stub);
 	/*
 	 * A tail call, so that the return address is the caller's: the real dlopen() derives search
 	 * paths from it.
 	 */
-	if (!*stub || !is_libibverbs(file))
+	if (!is_libibverbs(file))
+		return real_dlopen(file, mode);
+	pthread_once(&once, find_stub);
+	if (!*stub)
 		return real_dlopen(file, mode);
 	/* Load the file that the program named. The stub's dependency is satisfied by its name. */
 	libibverbs = real_dlopen(file, mode);

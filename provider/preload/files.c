@@ -53,7 +53,7 @@ XP_PUBLIC ssize_t read(int fd, void *data, size_t len)
 
 	if (xp_cm_is_marked(fd) && xp_umad_read(fd, data, len, &result))
 		return result;
-	if (__atomic_load_n(&xp_any_rewound, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&xp_any_rewound, __ATOMIC_RELAXED) && xp_take_rewound(fd))
 		xp_emulate_read(fd);
 	return XP_NEXT(read)(fd, data, len);
 }
@@ -65,7 +65,7 @@ XP_PUBLIC ssize_t read(int fd, void *data, size_t len)
 		type at = XP_NEXT(name)(fd, off, whence);                                          \
                                                                                                    \
 		if (!at && whence == SEEK_SET &&                                                   \
-		    __atomic_load_n(&xp_files_opened, __ATOMIC_RELAXED))                           \
+		    __atomic_load_n(&xp_files_opened, __ATOMIC_RELAXED) && xp_fd_may_be_file(fd))  \
 			xp_emulate_rewind(fd);                                                     \
 		return at;                                                                         \
 	}
@@ -104,7 +104,7 @@ XP_PUBLIC int fstat(int fd, struct stat *st)
 	if (xp_cm_is_marked(fd) && xp_cm_fstat(fd, st))
 		return 0;
 	ret = next_fstat(fd, st);
-	if (!ret)
+	if (!ret && xp_may_be_directory(st))
 		xp_emulate_fstat(fd, st);
 	return ret;
 }
@@ -123,7 +123,7 @@ XP_PUBLIC int __fxstat(int version, int fd, struct stat *st)
 	if (xp_cm_is_marked(fd) && xp_cm_fstat(fd, st))
 		return 0;
 	ret = fn ? fn(version, fd, st) : next_fstat(fd, st);
-	if (!ret)
+	if (!ret && xp_may_be_directory(st))
 		xp_emulate_fstat(fd, st);
 	return ret;
 }

@@ -68,9 +68,10 @@
 	X(fopen64, FILE *, (const char *, const char *))
 XP_NEXT_TABLE(FUNCTIONS)
 
-static bool is_missing(void)
+/* Returns true if a call has failed because a path does not exist that may be one of the tree. */
+static bool is_missing(int fd, const char *path)
 {
-	return errno == ENOENT || errno == ENOTDIR;
+	return (errno == ENOENT || errno == ENOTDIR) && xp_path_may_be_ours(fd, path);
 }
 
 /*
@@ -87,7 +88,7 @@ static bool is_missing(void)
 		type(*fn) params = XP_NEXT(name);                                                  \
 		type ret = REAL(xp_fail, fd, args);                                                \
                                                                                                    \
-		return ret < 0 && is_missing() ? (emulate) : ret;                                  \
+		return ret < 0 && is_missing(fd, path) ? (emulate) : ret;                          \
 	}
 
 /* ---- access -------------------------------------------------------------------- */
@@ -125,9 +126,10 @@ XSTAT(__lxstat64, stat64, false)
 static int stated(int ret, int fd, const char *path, struct stat *st, int flags)
 {
 	if (ret < 0)
-		return is_missing() ? xp_emulate_stat(fd, path, st, !(flags & AT_SYMLINK_NOFOLLOW))
-				    : ret;
-	if (flags & AT_EMPTY_PATH && !*path)
+		return is_missing(fd, path)
+			       ? xp_emulate_stat(fd, path, st, !(flags & AT_SYMLINK_NOFOLLOW))
+			       : ret;
+	if (flags & AT_EMPTY_PATH && !*path && xp_may_be_directory(st))
 		xp_emulate_fstat(fd, st);
 	return ret;
 }
@@ -181,7 +183,8 @@ XP_PUBLIC int statx(int fd, const char *path, int flags, unsigned int mask, stru
 	struct stat st;
 
 	if (ret < 0) {
-		if (!is_missing() || xp_emulate_stat(fd, path, &st, !(flags & AT_SYMLINK_NOFOLLOW)))
+		if (!is_missing(fd, path) ||
+		    xp_emulate_stat(fd, path, &st, !(flags & AT_SYMLINK_NOFOLLOW)))
 			return -1;
 		to_statx(stx, &st);
 		return 0;
@@ -190,6 +193,8 @@ XP_PUBLIC int statx(int fd, const char *path, int flags, unsigned int mask, stru
 		st = (struct stat){ .st_mode = stx->stx_mode,
 				    .st_nlink = stx->stx_nlink,
 				    .st_size = (off_t)stx->stx_size };
+		if (!xp_may_be_directory(&st))
+			return ret;
 		xp_emulate_fstat(fd, &st);
 		if (st.st_mode != stx->stx_mode)
 			to_statx(stx, &st);
@@ -217,7 +222,8 @@ INTERPOSE(ssize_t, __readlinkat_chk, fd, xp_emulate_readlink(fd, path, text, siz
 		char *(*fn)params = XP_NEXT(name);                                                 \
 		char *ret = REAL(xp_null, AT_FDCWD, args);                                         \
                                                                                                    \
-		return !ret && is_missing() ? xp_emulate_realpath(path, result) : ret;             \
+		return !ret && is_missing(AT_FDCWD, path) ? xp_emulate_realpath(path, result)      \
+							  : ret;                                   \
 	}
 INTERPOSE_REALPATH(realpath, result, (const char *path, char *result), (path, result))
 INTERPOSE_REALPATH(__realpath_chk, result, (const char *path, char *result, size_t room),
@@ -245,7 +251,7 @@ XP_PUBLIC int chdir(const char *path)
 	int ret = xp_is_inside(AT_FDCWD, path) ? xp_fail(ENOENT) : XP_NEXT(chdir)(path);
 
 	if (ret)
-		return is_missing() ? xp_emulate_chdir(path) : ret;
+		return is_missing(AT_FDCWD, path) ? xp_emulate_chdir(path) : ret;
 	xp_changed_directory();
 	return 0;
 }
@@ -255,7 +261,7 @@ XP_PUBLIC int fchdir(int fd)
 	int ret = XP_NEXT(fchdir)(fd);
 
 	if (ret)
-		return errno == ENOTDIR ? xp_emulate_fchdir(fd) : ret;
+		return errno == ENOTDIR && xp_fd_may_be_directory(fd) ? xp_emulate_fchdir(fd) : ret;
 	xp_changed_directory();
 	return 0;
 }
@@ -312,7 +318,7 @@ static int opened(int ret, int dirfd, const char *path, int flags)
 		return ret;
 	if (!strcmp(path, XP_CM_DEVICE) && (flags & O_ACCMODE) != O_RDONLY)
 		return xp_cm_open(ret, flags);
-	return ret < 0 && is_missing() ? xp_emulate_open(dirfd, path, flags) : ret;
+	return ret < 0 && is_missing(dirfd, path) ? xp_emulate_open(dirfd, path, flags) : ret;
 }
 
 #define INTERPOSE_OPEN(name, dirfd, params, args)                                                  \
@@ -374,7 +380,7 @@ static FILE *emulate_fopen(const char *path, const char *mode)
 		FILE *(*fn)(const char *, const char *) = XP_NEXT(name);                           \
 		FILE *f = REAL(xp_null, AT_FDCWD, (path, mode));                                   \
                                                                                                    \
-		return !f && is_missing() ? emulate_fopen(path, mode) : f;                         \
+		return !f && is_missing(AT_FDCWD, path) ? emulate_fopen(path, mode) : f;           \
 	}
 FOPEN(fopen)
 FOPEN(fopen64)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@
 /* In the name of the memfd of a directory or a file, before its path */
 #define DIRECTORY_TAG "xroce:"
 #define FILE_TAG "xroce-file:"
-#define DIRECTORY_MODE 0555
+#define DIRECTORY_MODE XP_DIRECTORY_MODE
 #define FILE_MODE 0444
 #define NAME_IN_ALL "infiniband" /* all paths of the tree contain it */
 #define LINKS_MAX 8
@@ -38,11 +39,127 @@ static bool in_tree(const char *path)
 	return skip_prefix(path, "/sys/class/infiniband") || skip_prefix(path, "/dev/infiniband");
 }
 
+/* The working directory is one of the kernel in which the tree has names, below PARENT or /dev. */
+static bool in_kernel_tree;
+
+static bool is_in_kernel_tree(void)
+{
+	return __atomic_load_n(&in_kernel_tree, __ATOMIC_RELAXED);
+}
+
 /* A directory of the kernel in which the tree has names */
 static bool is_parent(const char *path)
 {
 	return !strcmp(path, "/sys/class") || !strcmp(path, "/dev");
 }
+
+/* ---- paths that may be ours ------------------------------------------------------ */
+
+/* Room for the start of the path of a directory: as much as is compared */
+#define START_MAX 40
+
+/*
+ * Stores the start of the target of /proc/self/cwd, or of /proc/self/fd/N. Without snprintf(),
+ * which uses much stack, and without the interposed readlink().
+ */
+static bool start_of(int dirfd, char start[START_MAX])
+{
+	char link[32] = "/proc/self/fd/", digits[12];
+	size_t n = strlen(link), d = 0;
+	int err = errno;
+	long len;
+
+	if (dirfd == AT_FDCWD) {
+		strcpy(link, "/proc/self/cwd");
+	} else {
+		for (unsigned int left = (unsigned int)dirfd; left || !d; left /= 10)
+			digits[d++] = (char)('0' + left % 10);
+		while (d)
+			link[n++] = digits[--d];
+		link[n] = 0;
+	}
+	len = syscall(SYS_readlink, link, start, START_MAX - 1);
+	errno = err;
+	start[len > 0 ? len : 0] = 0;
+	return len > 0;
+}
+
+/* Returns false if the components of an absolute path cannot lead to the tree. */
+static bool may_lead_to_tree(const char *path)
+{
+	static const char *const trees[][4] = { { "sys", "class", "infiniband" },
+						{ "dev", "infiniband" } };
+	const char *want;
+	unsigned int t, i;
+	size_t n;
+
+	for (t = 0; t < 2; t++) {
+		const char *at = path;
+
+		for (i = 0; (want = trees[t][i]); i++) {
+			while (*at == '/' || (*at == '.' && (at[1] == '/' || !at[1])))
+				at++;
+			n = strcspn(at, "/");
+			if (!skip_prefix(at, want) || (trees[t][i + 1] && n != strlen(want)))
+				break;
+			at += n;
+		}
+		if (!want)
+			return true;
+	}
+	return strstr(path, "/../");
+}
+
+bool xp_path_may_be_ours(int dirfd, const char *path)
+{
+	char start[START_MAX];
+	bool named;
+
+	if (xp_is_inside(dirfd, path))
+		return true;
+	named = strstr(path, NAME_IN_ALL);
+	if (*path == '/')
+		return named && may_lead_to_tree(path);
+	if (!named && dirfd == AT_FDCWD)
+		return is_in_kernel_tree();
+	if (!start_of(dirfd, start))
+		return false;
+	return skip_prefix(start, "/memfd:" DIRECTORY_TAG) || in_tree(start) ||
+	       (named && (!strcmp(start, "/") || skip_prefix(start, "/sys") ||
+			  skip_prefix(start, "/dev") || strstr(path, "..")));
+}
+
+bool xp_path_may_list(int dirfd, const char *path)
+{
+	const char *rest = skip_prefix(path, "/sys/class");
+	char start[START_MAX];
+
+	rest = rest ? rest : skip_prefix(path, "/dev");
+	/* The directory itself, or what may be: /dev/, /dev/., /dev/shm/.. */
+	if (rest && (!rest[strspn(rest, "/.")] || strstr(rest, "/..")))
+		return true;
+	if (*path != '/' && dirfd != AT_FDCWD && start_of(dirfd, start) &&
+	    (!strcmp(start, "/") || skip_prefix(start, "/sys") || skip_prefix(start, "/dev")))
+		return true;
+	return xp_path_may_be_ours(dirfd, path);
+}
+
+bool xp_fd_may_be_directory(int fd)
+{
+	char start[START_MAX];
+
+	return start_of(fd, start) &&
+	       (skip_prefix(start, "/memfd:" DIRECTORY_TAG) || in_tree(start) || is_parent(start));
+}
+
+bool xp_fd_may_be_file(int fd)
+{
+	char start[START_MAX];
+
+	return start_of(fd, start) && skip_prefix(start, "/memfd:" FILE_TAG);
+}
+
+/* ---- canonical paths ------------------------------------------------------------- */
 
 /* Appends components to an absolute path. "." and ".." are resolved without following links. */
 static bool append(char path[PATH_MAX], const char *more)
@@ -89,14 +206,6 @@ static bool path_of_fd(int fd, const char *tag, char path[PATH_MAX])
 	if (end)
 		*end = 0;
 	return *path == '/';
-}
-
-/* The working directory is one of the kernel in which the tree has names, below PARENT or /dev. */
-static bool in_kernel_tree;
-
-static bool is_in_kernel_tree(void)
-{
-	return __atomic_load_n(&in_kernel_tree, __ATOMIC_RELAXED);
 }
 
 bool xp_path_of_interest(int dirfd, const char *path, char canonical[PATH_MAX])
@@ -228,9 +337,6 @@ void xp_emulate_fstat(int fd, struct stat *st)
 	struct xp_node node;
 	int err = errno;
 
-	/* Only a memfd is like this: a file that never had a name. */
-	if (st->st_nlink || st->st_size || st->st_mode != (S_IFREG | DIRECTORY_MODE))
-		return;
 	if (xp_fd_of_interest(fd, path) && in_tree(path)) {
 		node.mode = S_IFDIR | DIRECTORY_MODE;
 		node.rdev = 0;
@@ -248,13 +354,11 @@ const char *xp_working_directory;
 
 void xp_changed_directory(void)
 {
-	char path[PATH_MAX];
-	int err = errno;
+	char start[START_MAX];
 
 	__atomic_store_n(&xp_working_directory, NULL, __ATOMIC_RELAXED);
-	__atomic_store_n(&in_kernel_tree, getcwd(path, sizeof(path)) && in_tree(path),
+	__atomic_store_n(&in_kernel_tree, start_of(AT_FDCWD, start) && in_tree(start),
 			 __ATOMIC_RELAXED);
-	errno = err;
 }
 
 static int enter(const char *canonical)
@@ -415,7 +519,7 @@ void xp_emulate_rewind(int fd)
 	errno = err;
 }
 
-static bool take_rewound(int fd)
+bool xp_take_rewound(int fd)
 {
 	uint64_t bit = 1ull << (fd % 64);
 
@@ -430,7 +534,7 @@ void xp_emulate_read(int fd)
 	char path[PATH_MAX];
 	struct xp_node node;
 
-	if (take_rewound(fd) && path_of_fd(fd, FILE_TAG, path) && in_tree(path) &&
+	if (path_of_fd(fd, FILE_TAG, path) && in_tree(path) &&
 	    resolve(path, true, &node) == EMULATED && S_ISREG(node.mode)) {
 		flags = fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
 		now = open_file(path, node.text, flags);

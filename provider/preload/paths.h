@@ -21,15 +21,15 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/types.h>
-
-struct stat;
 
 int xp_emulate_open(int dirfd, const char *path, int flags);
 
 /*
  * A file that is read again from its start has its current text then. xp_emulate_rewind() is called
- * when the position of a descriptor has become 0, xp_emulate_read() before it is read.
+ * when the position of a descriptor has become 0, xp_emulate_read() before such a descriptor is
+ * read.
  */
 extern bool xp_files_opened; /* by this process, ever */
 extern bool xp_any_rewound;  /* ever */
@@ -58,8 +58,32 @@ static inline bool xp_is_inside(int dirfd, const char *path)
 	       path && *path != '/' && *path;
 }
 
-/* Corrects the result of fstat() of a descriptor that may be of an emulated directory. */
+#define XP_DIRECTORY_MODE 0555
+/* Corrects the result of fstat() of an emulated directory. */
 void xp_emulate_fstat(int fd, struct stat *st);
+/* Returns true if it may be one. Only a memfd is like this: a file that never had a name. */
+static inline bool xp_may_be_directory(const struct stat *st)
+{
+	return !st->st_nlink && !st->st_size && st->st_mode == (S_IFREG | XP_DIRECTORY_MODE);
+}
+
+/*
+ * The functions above and below use 10 KB of stack or more, because they hold paths. A thread or a
+ * signal handler of the program may not have that. So the interposed functions ask these first,
+ * which use little stack, keep errno, and are async-signal-safe. They return false for all paths
+ * and descriptors that have nothing to do with the tree.
+ *
+ * xp_path_may_be_ours(): dirfd as for openat()
+ * xp_path_may_list(): the same for a path that may be a directory of the kernel in which the tree
+ * has names
+ * xp_fd_may_be_directory(), xp_fd_may_be_file(): an open directory, an open file
+ */
+bool xp_path_may_be_ours(int dirfd, const char *path);
+bool xp_path_may_list(int dirfd, const char *path);
+bool xp_fd_may_be_directory(int fd);
+bool xp_fd_may_be_file(int fd);
+/* Takes the mark of xp_emulate_rewind(). Returns true if the descriptor had it. */
+bool xp_take_rewound(int fd);
 
 /*
  * Stores the canonical path if it may be one of the tree, or of a directory that the tree has names

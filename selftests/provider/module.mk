@@ -4,7 +4,7 @@
 # In sanitizer builds, verify_asan_link_order=0 accepts that the preloaded library comes before the sanitizer's
 # runtime, and use_sigaltstack=0 avoids a false report when a cancelled thread frees its signal stack.
 PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram paths tree dv drain rw reasons children habits \
-	nap pause umad lock
+	nap pause stack umad lock
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c fake_umad.c),,-libverbs -lpthread -ldl)))
