@@ -12,6 +12,7 @@
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/memory/adopt.h"
+#include "provider/memory/own_memory.h"
 #include "provider/memory/tiers.h"
 #include "provider/verbs/buf.h"
 #include "provider/verbs/mr.h"
@@ -31,6 +32,12 @@ static int explain_proc(int err)
 {
 	if (err == -ENOENT)
 		xp_refuse(REG_MR, err, "cannot open files in /proc/self: /proc must be mounted");
+	if (err == -EACCES)
+		xp_refuse(
+			REG_MR, err,
+			"cannot open /proc/self/mem: the process is not dumpable, and has changed "
+			"its user before it loaded libibverbs, or by a bare system call; open the "
+			"device before that, or set PR_SET_DUMPABLE after it");
 	return err;
 }
 
@@ -38,9 +45,9 @@ static int open_proc(struct proc_fds *p)
 {
 	int err;
 
-	p->fd[0] = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	p->fd[0] = xp_own_memory_open();
 	if (p->fd[0] < 0)
-		return -errno;
+		return p->fd[0];
 	p->fd[1] = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (p->fd[1] < 0) {
 		err = -errno;

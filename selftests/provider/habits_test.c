@@ -8,8 +8,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -277,36 +279,116 @@ static void device_of_a_freed_list(struct fixture *f)
 
 /* ---- privileges --------------------------------------------------------------- */
 
-static int as_nobody(void)
+static int drop_by_setuid(void)
 {
-	struct ibv_context *ctx = open_fake();
-	struct ibv_pd *pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-	static uint8_t buf[64];
-
-	if (!pd || setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
-		return 1;
-	if (open("/proc/self/mem", O_RDWR) >= 0)
-		return 0; /* no restriction to test */
-	return ibv_reg_mr(pd, buf, sizeof(buf), ALL) ? 0 : 2;
+	return setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY);
 }
 
-/* After setuid(), /proc/self/mem cannot be opened. */
-static void privileges(void)
+static int drop_by_seteuid(void)
+{
+	return seteuid(NOBODY);
+}
+
+static int drop_by_setresuid(void)
+{
+	return setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY);
+}
+
+/* A user without privileges, who can open its memory until then */
+static int set_not_dumpable(void)
+{
+	return setresuid(NOBODY, NOBODY, NOBODY) || prctl(PR_SET_DUMPABLE, 1) ||
+	       prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* What the program does, and where: in a forked child, before or after it opens the device */
+static int registers_as_nobody(int (*drop)(void), bool after_open)
+{
+	static uint8_t buf[64];
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+
+	if (!after_open && drop())
+		return 1;
+	ctx = open_fake();
+	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
+	if (!pd || (after_open && drop()))
+		return 2;
+	if (syscall(SYS_open, "/proc/self/mem", O_RDWR) >= 0)
+		return 0; /* no restriction to test */
+	return ibv_reg_mr(pd, buf, sizeof(buf), ALL) ? 0 : 3;
+}
+
+/* Exit status of a child that does it */
+static int in_child(int (*drop)(void), bool after_open)
 {
 	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(registers_as_nobody(drop, after_open));
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+/* Returns true if a child of a process that dropped its privileges has a descriptor of its memory. */
+static int memory_is_inherited(void)
+{
+	char link[64], target[64];
+	int status = -1;
+	pid_t pid;
+
+	if (drop_by_setuid())
+		return 1;
+	pid = fork();
+	for (int fd = 0; !pid && fd < 1024; fd++) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		ssize_t n = readlink(link, target, sizeof(target) - 1);
+
+		target[n > 0 ? n : 0] = 0;
+		if (n > 4 && !strcmp(target + n - 4, "/mem"))
+			_exit(2);
+	}
+	if (!pid)
+		_exit(0);
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+/* After these calls, /proc/self/mem cannot be opened. */
+static void privileges(struct fixture *f)
+{
+	static const struct {
+		const char *call;
+		int (*drop)(void);
+	} calls[] = {
+		{ "setuid()", drop_by_setuid },
+		{ "seteuid()", drop_by_seteuid },
+		{ "setresuid()", drop_by_setresuid },
+		{ "PR_SET_DUMPABLE 0 as a user", set_not_dumpable },
+	};
+	int status = -1;
+	char path[128];
 	pid_t pid;
 
 	if (geteuid()) {
 		tap_skip("privileges", "not root");
 		return;
 	}
+	snprintf(path, sizeof(path), "%s/" FAKE_DEVICE ".sock", f->dir);
+	TAP_OK(!chmod(f->dir, 0755) && !chmod(path, 0666), "other users may connect");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		status = in_child(calls[i].drop, true);
+		TAP_OK(!status, "%s after opening the device: memory can be registered (%x)",
+		       calls[i].call, status);
+		status = in_child(calls[i].drop, false);
+		TAP_OK(!status, "%s before opening it: the same (%x)", calls[i].call, status);
+	}
 	pid = fork();
 	if (!pid)
-		_exit(as_nobody());
+		_exit(memory_is_inherited());
 	waitpid(pid, &status, 0);
-	TAP_OK(!status,
-	       "a program that drops root after opening the device can register memory (%x)",
-	       status);
+	TAP_OK(!status, "a child inherits no descriptor of its parent's memory (%x)", status);
 }
 
 /* ---- messages ------------------------------------------------------------------ */
@@ -363,7 +445,7 @@ int main(void)
 		cancelled_waiting(&f);
 	closed_descriptor(&f);
 	device_of_a_freed_list(&f);
-	privileges();
+	privileges(&f);
 	interrupted(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -27,6 +28,7 @@
 
 #define STACK (256u << 10)
 #define PAINT 0xa5
+#define NOBODY 65534
 #define MORE_MAX 1024 /* bytes that an interposed function may need more */
 
 /* ---- the calls ------------------------------------------------------------------ */
@@ -136,6 +138,12 @@ static struct dirent *entry, **entries;
 	X(rewinddir, void *, (void *), (g->dir))                                                   \
 	X(dirfd, int, (void *), (g->dir))                                                          \
 	X(closedir, int, (void *), (opened))                                                       \
+	X(setuid, int, (uid_t), (NOBODY))                                                          \
+	X(seteuid, int, (uid_t), (NOBODY))                                                         \
+	X(setreuid, int, (uid_t, uid_t), (NOBODY, NOBODY))                                         \
+	X(setresuid, int, (uid_t, uid_t, uid_t), (NOBODY, NOBODY, NOBODY))                         \
+	X(setfsuid, int, (uid_t), (NOBODY))                                                        \
+	X(prctl, int, (int, ...), (PR_SET_DUMPABLE, 0ul))                                          \
 	X(dlopen, void *, (const char *, int), (g->path, RTLD_NOW))
 
 static void *opened; /* a stream for closedir() */
