@@ -188,3 +188,17 @@ mapfile -t all < <("$BIN/rdma_memory" -l | awk '$1 != "max-message" { print "-t"
 @test "all rdma_memory tests but the longest message pass between two hosts" {
 	both -t 50 "$BIN/rdma_memory" -g @4 "${all[@]}"
 }
+
+@test "a program that has given up its privileges before it opens the device can register memory" {
+	local group how
+
+	group=$(getent group 65534 | cut -d: -f1)
+	[[ $group ]] || skip "needs a group 65534"
+	daemon_down a
+	daemon_up a --group "$group"
+	for how in setuid seteuid dumpable; do
+		XROCE_DEBUG=1 run_on a "$BIN/rdma_privileges" "$how"
+	done
+	daemon_down a
+	daemon_up a
+}
