@@ -2,8 +2,8 @@
 /*
  * The helper: a process that accepts connections, and does what needs a capability after the
  * daemon's start (protocol.h). It also removes what the daemon leaves in file systems, since the
- * daemon's user may not, and a daemon that crashes cannot. For the same reason it tells the peers of
- * rdma_cm that their connections have ended.
+ * daemon's user may not, and a daemon that crashes cannot. For the same reason it tells the peers
+ * of rdma_cm that their connections have ended.
  */
 #ifndef XD_HELPER_H
 #define XD_HELPER_H
@@ -28,8 +28,8 @@ int xd_helper_take(struct xd_helper *h, int listen_fd, int lock_fd, int pins_fd)
  */
 void xd_helper_steer(struct xd_helper *h, uint32_t served, uint32_t queues);
 /*
- * Makes the helper clean up, and waits until it has. Then the helper sends the DREQs, and ends. NULL
- * allowed.
+ * Makes the helper clean up, and waits until it has. Then the helper sends the DREQs, and ends.
+ * NULL allowed.
  */
 void xd_helper_stop(struct xd_helper *h);
 /*

@@ -102,7 +102,7 @@ void xd_rdma_cm_disconnect(struct xd_rdma_cm *cm)
 	}
 	if (n && cm->dev->gsi)
 		xd_gsi_flush(cm->dev->gsi);
-	/* What is in the list now gets DREQs of the helper as well: those that were sent may be lost. */
+	/* The helper sends DREQs for what is in the list now: those sent here may be lost. */
 	cm->dreqs = NULL;
 }
 

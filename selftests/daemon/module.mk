@@ -33,8 +33,8 @@ helper_test_STATIC := transport
 helper_test_LIBS := -lcap -lmnl -lisal -lz
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
-	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),$($(t)_test_STATIC),-lpthread $($(t)_test_LIBS),,$(if \
-	$(filter spin,$(t)),,parallel))))
+	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),$($(t)_test_STATIC),\
+	-lpthread $($(t)_test_LIBS),,$(if $(filter spin,$(t)),,parallel))))
 
 $(eval $(call suite,long/daemon/mover_order,600,$(BUILD)/selftests/daemon/mover_order 10000000,\
 	$(BUILD)/selftests/daemon/mover_order,long))

@@ -5,7 +5,7 @@
  *   rdma_mad counters DEVICE [GID GID-INDEX]   port counters of a peer, or of the own port
  *   rdma_mad serve DEVICE COUNT       responds to MADs of a vendor class
  *   rdma_mad ping DEVICE GID GID-INDEX COUNT   sends such MADs
- *   rdma_mad serve-rmpp DEVICE COUNT  the same for requests of three segments, and responses of three
+ *   rdma_mad serve-rmpp DEVICE COUNT  the same for requests and responses of three segments
  *   rdma_mad ping-rmpp DEVICE GID GID-INDEX COUNT   sends these (IB_USER_MAD_USER_RMPP)
  *   rdma_mad timeout DEVICE GID GID-INDEX      sends one to which nobody responds
  *   rdma_mad refusals DEVICE          makes calls that fail
@@ -254,7 +254,7 @@ static void serve_rmpp(struct port *p, int count)
 	}
 }
 
-/* Of the three segments, the ACK and two of the response end the time; nothing is left to expire. */
+/* The ACK and two segments of the response end the time of the segments that were sent. */
 static void ping_rmpp(struct port *p, const char *gid, int index, int count)
 {
 	MUST(!add_agent_with(p, VENDOR, 0, true), "umad_register2");

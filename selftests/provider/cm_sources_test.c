@@ -306,7 +306,7 @@ static void ways_to_wait(void)
 	waits(&blocks, 0);
 }
 
-/* A program that never waits, forks as daemon() does, and closes descriptors that it does not know */
+/* A program that never waits; its child, as of daemon() */
 static void without_waiting(void)
 {
 	int fd = cm_open(), listener = cm_create(fd, 1), status = -1;
