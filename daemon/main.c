@@ -223,11 +223,12 @@ static void on_net_changed(void *ctx)
 	}
 }
 
-static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr)
+static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr,
+		       const uint8_t *mac)
 {
 	struct daemon *d = ctx;
 
-	xd_helper_solicit(d->helper, ifindex, family, addr);
+	xd_helper_solicit(d->helper, ifindex, family, addr, mac);
 }
 
 static const struct xd_net_events net_events = {

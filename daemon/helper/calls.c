@@ -50,15 +50,19 @@ int xd_helper_accept(struct xd_helper *h, int *connection, int *ticket)
 }
 
 /* Does not wait for a helper that is busy: a neighbour is solicited several times anyway. */
-void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const uint8_t *addr)
+void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const uint8_t *addr,
+		       const uint8_t *mac)
 {
 	struct xd_helper_request r = {
 		.op = XD_HELPER_SOLICIT,
 		.ifindex = ifindex,
 		.family = (uint32_t)family,
+		.local = mac != NULL,
 	};
 
 	memcpy(r.addr, addr, family == AF_INET ? 4 : 16);
+	if (mac)
+		memcpy(r.mac, mac, sizeof(r.mac));
 	xd_message_send(xd_helper_fd(h), &r, sizeof(r), NULL, 0, MSG_DONTWAIT);
 }
 

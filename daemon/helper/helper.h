@@ -46,8 +46,12 @@ int xd_helper_fd(const struct xd_helper *h);
  * -1.
  */
 int xd_helper_accept(struct xd_helper *h, int *connection, int *ticket);
-/* Makes the kernel resolve a neighbour. addr: 4 or 16 bytes in network order. */
-void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const uint8_t *addr);
+/*
+ * Makes the kernel resolve a neighbour. addr: 4 or 16 bytes in network order. mac: of the other
+ * interface of this host that has the address; NULL: there is none
+ */
+void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const uint8_t *addr,
+		       const uint8_t *mac);
 
 /*
  * Requests by a ticket; one at a time for each ticket. They block as long as the program blocks the

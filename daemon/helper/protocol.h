@@ -35,6 +35,7 @@ struct xd_helper_request {
 	uint32_t write;			 /* OPEN_MAPPED */
 	uint64_t start, end, dev, inode; /* OPEN_MAPPED: the mapping */
 	uint32_t ifindex, family;	 /* SOLICIT */
+	uint8_t local, mac[6]; /* SOLICIT: whether another interface of this host has it, its MAC */
 	uint8_t addr[16];
 	uint32_t served, queues; /* STEER */
 };

@@ -17,7 +17,6 @@
 #include "daemon/base/log.h"
 #include "disconnect.h"
 #include "execute.h"
-#include "solicit.h"
 #include "steer.h"
 
 #define STACK 65536
@@ -225,7 +224,7 @@ static bool on_daemon(struct xd_serving *s)
 	if (r.op == XD_HELPER_STEER)
 		steer(s, r.served, r.queues);
 	if (r.op == XD_HELPER_SOLICIT)
-		xd_solicit(s->netlink, &r);
+		xd_solicit(&s->solicitor, &r);
 	return true;
 }
 
@@ -269,10 +268,9 @@ int xd_serving_open(struct xd_serving *s, int sock, const char *ifname)
 	sigaddset(&ended, SIGUSR1);
 	s->signals = signalfd(-1, &ended, SFD_NONBLOCK | SFD_CLOEXEC);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
-	s->netlink = xd_solicit_open();
 	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	s->disconnect = xd_disconnect_open(ifname);
-	if (s->signals < 0 || s->epoll < 0 || s->netlink < 0)
+	if (s->signals < 0 || s->epoll < 0 || xd_solicit_open(&s->solicitor))
 		return -EMFILE;
 	return watch(s, s->sock, &s->sock, 0) || watch(s, s->signals, &s->signals, 0) ? -ENOMEM : 0;
 }

@@ -9,12 +9,14 @@
 #include <stdbool.h>
 
 #include "protocol.h"
+#include "solicit.h"
 
 struct xd_serving {
 	int sock; /* to the daemon */
 	const char *ifname;
 	struct xd_steer *steer; /* NULL: not requested, or the NIC cannot steer */
-	int signals, netlink, spare, epoll;
+	int signals, spare, epoll;
+	struct xd_solicitor solicitor;
 	int disconnect;		/* socket for DREQs, or -errno */
 	int taken[XD_TAKE_FDS]; /* all -1 until the daemon has started */
 	unsigned int programs;	/* that have a ticket */

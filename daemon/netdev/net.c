@@ -128,15 +128,7 @@ static void link_gone(struct xd_net *net)
 
 static int read_link(struct xd_net *net)
 {
-	char buf[512];
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct ifinfomsg *ifi;
-
-	nlh->nlmsg_type = RTM_GETLINK;
-	nlh->nlmsg_flags = NLM_F_REQUEST;
-	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
-	ifi->ifi_index = (int)net->link.ifindex;
-	return xd_net_request(net, nlh, on_link, net);
+	return xd_net_request_link(net, net->link.ifindex, on_link, net);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------ */

@@ -29,9 +29,11 @@ struct xd_net_events {
 	void (*changed)(void *ctx);
 	/*
 	 * Makes the kernel resolve a neighbour (ARP, NDP) as if it had a packet to send, which
-	 * takes a privilege. addr: 4 or 16 bytes.
+	 * takes a privilege. addr: 4 or 16 bytes. mac: of the other interface of this host that
+	 * has the address; NULL: there is none
 	 */
-	void (*solicit)(void *ctx, unsigned int ifindex, int family, const uint8_t *addr);
+	void (*solicit)(void *ctx, unsigned int ifindex, int family, const uint8_t *addr,
+			const uint8_t *mac);
 };
 
 /* Returns -ENODEV if the interface does not exist, -EMEDIUMTYPE if it is not Ethernet. */
@@ -84,7 +86,8 @@ static inline int xd_gid_held(const struct xd_gid_hold *hold)
 
 /*
  * Resolves the path to a destination: the next hop by the kernel's routing table, its MAC by the
- * neighbour table; a missing neighbour is solicited and its reply awaited. done() is called once,
+ * neighbour table; a missing neighbour is solicited and its reply awaited. An address of another
+ * interface of this host is a neighbour, if frames get there. done() is called once,
  * possibly before this function returns: with 0 and the path, or with -EINVAL (no such GID index),
  * -ENETUNREACH (no route through this interface), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM.
  * Returns a handle for xd_net_resolve_cancel(), or NULL if done() was called already.

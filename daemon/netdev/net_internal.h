@@ -59,6 +59,11 @@ struct xd_net {
 /* Sends a request and processes the whole reply. Returns 0 or -errno. */
 int xd_net_request(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg);
 
+/* Requests the state of an interface. */
+int xd_net_request_link(struct xd_net *net, unsigned int ifindex, mnl_cb_t cb, void *arg);
+/* Reads the MAC of an interface. Returns 0 or -errno. */
+int xd_net_mac_of(struct xd_net *net, unsigned int ifindex, uint8_t mac[6]);
+
 struct xd_ip xd_ip_of(const struct xr_addr *gid);
 
 /* ---- gids.c ---- */

@@ -29,6 +29,37 @@ int xd_net_request(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *
 	return ret < 0 ? -errno : 0;
 }
 
+int xd_net_request_link(struct xd_net *net, unsigned int ifindex, mnl_cb_t cb, void *arg)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ifinfomsg *ifi;
+
+	nlh->nlmsg_type = RTM_GETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
+	ifi->ifi_index = (int)ifindex;
+	return xd_net_request(net, nlh, cb, arg);
+}
+
+static int on_mac(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct nlattr *a;
+
+	mnl_attr_for_each(a, nlh, sizeof(struct ifinfomsg))
+	{
+		if (mnl_attr_get_type(a) == IFLA_ADDRESS && mnl_attr_get_payload_len(a) == 6)
+			memcpy(arg, mnl_attr_get_payload(a), 6);
+	}
+	return MNL_CB_OK;
+}
+
+int xd_net_mac_of(struct xd_net *net, unsigned int ifindex, uint8_t mac[6])
+{
+	memset(mac, 0, 6);
+	return xd_net_request_link(net, ifindex, on_mac, mac);
+}
+
 struct xd_ip xd_ip_of(const struct xr_addr *gid)
 {
 	struct xd_ip ip = { 0 };

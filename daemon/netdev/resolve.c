@@ -91,7 +91,7 @@ static int request_route(struct xd_net *net, struct route *r, const struct xd_ip
 }
 
 /* Replaces the destination in *ip by the next hop. */
-static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *from)
+static int route_by_interface(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *from)
 {
 	struct route r = { .net = net, .hop = *ip };
 
@@ -111,7 +111,7 @@ static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *
 /* ---- source addresses ---------------------------------------------------------------- */
 
 struct source {
-	unsigned int ifindex; /* 0: no route */
+	unsigned int ifindex; /* 0: no route; with `local` and RTM_F_FIB_MATCH: of that address */
 	struct xd_ip ip;
 	bool local; /* the destination is an address of the host */
 };
@@ -123,7 +123,7 @@ static int on_source(const struct nlmsghdr *nlh, void *arg)
 	const struct nlattr *a;
 
 	s->local = rtm->rtm_type == RTN_LOCAL;
-	if (rtm->rtm_type != RTN_UNICAST && rtm->rtm_type != RTN_MULTICAST)
+	if (rtm->rtm_type != RTN_UNICAST && rtm->rtm_type != RTN_MULTICAST && !s->local)
 		return MNL_CB_OK;
 	mnl_attr_for_each(a, nlh, sizeof(*rtm))
 	{
@@ -135,43 +135,76 @@ static int on_source(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-/* The scope of a link-local address is this interface. */
-static int request_source(struct xd_net *net, const struct xr_addr *dst, struct source *s)
+static bool is_link_local(const struct xd_ip *ip)
 {
-	struct xd_ip ip = xd_ip_of(dst);
+	return ip->family == AF_INET6 && ip->bytes[0] == 0xfe && (ip->bytes[1] & 0xc0) == 0x80;
+}
+
+/* The scope of a link-local address is this interface. */
+static int request_source(struct xd_net *net, const struct xd_ip *dst, uint32_t flags,
+			  struct source *s)
+{
 	char buf[512];
 	struct rtmsg *rtm;
-	struct nlmsghdr *nlh = route_request(buf, &ip, &rtm);
+	struct nlmsghdr *nlh = route_request(buf, dst, &rtm);
 
-	s->ip.family = ip.family;
-	s->ip.len = ip.len;
-	if (xr_gid_is_link_local(dst))
+	rtm->rtm_flags = flags;
+	s->ip.family = dst->family;
+	s->ip.len = dst->len;
+	if (is_link_local(dst))
 		mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
 	return xd_net_request(net, nlh, on_source, s);
 }
 
 int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr *src)
 {
+	struct xd_ip ip = xd_ip_of(dst);
 	struct source s = { 0 };
 
 	if (xd_net_gid_index(net, dst) >= 0) {
 		*src = *dst;
 		return 0;
 	}
-	if (request_source(net, dst, &s))
+	if (request_source(net, &ip, 0, &s))
 		return -ENETUNREACH;
 	if (s.ip.len == 4)
 		xr_gid_set_ipv4(src, *(uint32_t *)s.ip.bytes);
 	else
 		memcpy(src->raw, s.ip.bytes, 16);
-	return s.ifindex == net->link.ifindex && xd_net_gid_index(net, src) >= 0 ? 0 : -ENODEV;
+	return !s.local && s.ifindex == net->link.ifindex && xd_net_gid_index(net, src) >= 0
+		       ? 0
+		       : -ENODEV;
+}
+
+static bool is_local(struct xd_net *net, const struct xd_ip *ip)
+{
+	struct source s = { 0 };
+
+	return !request_source(net, ip, 0, &s) && s.local;
+}
+
+/* Finds the MAC of the other interface of this host that has an address. */
+static bool owner_mac(struct xd_net *net, const struct xd_ip *ip, uint8_t mac[6])
+{
+	struct source s = { 0 };
+
+	return !request_source(net, ip, RTM_F_FIB_MATCH, &s) && s.local &&
+	       !xd_net_mac_of(net, s.ifindex, mac);
 }
 
 bool xd_net_is_local(struct xd_net *net, const struct xr_addr *addr)
 {
-	struct source s = { 0 };
+	struct xd_ip ip = xd_ip_of(addr);
 
-	return !request_source(net, addr, &s) && s.local;
+	return is_local(net, &ip);
+}
+
+/* The next hop to another interface of this host is that interface. */
+static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *from)
+{
+	int err = route_by_interface(net, ip, from);
+
+	return err && is_local(net, ip) ? 0 : err;
 }
 
 /* ---- neighbours ---------------------------------------------------------------------- */
@@ -218,7 +251,11 @@ bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
 
 static void solicit(struct xd_resolve *r)
 {
-	r->net->events->solicit(r->net->ctx, r->net->link.ifindex, r->hop.family, r->hop.bytes);
+	uint8_t mac[6];
+	bool local = owner_mac(r->net, &r->hop, mac);
+
+	r->net->events->solicit(r->net->ctx, r->net->link.ifindex, r->hop.family, r->hop.bytes,
+				local ? mac : NULL);
 }
 
 struct lookup {

@@ -13,6 +13,7 @@
 /* A request that waits for its next hop */
 struct waiting {
 	xd_resolved_fn then;
+	struct xr_addr dgid;
 	struct xd_resolve *resolve;
 	uint64_t request[];
 };
@@ -41,7 +42,7 @@ static int check_address(struct xd_client *c, const struct xr_ah_attr *attr)
 }
 
 /* Explains why the next hop was not found. */
-static void explain(struct xd_client *c, int err)
+static void explain(struct xd_client *c, int err, const struct xr_addr *dgid)
 {
 	if (err == -EINVAL)
 		xd_refuse(c, err,
@@ -49,6 +50,12 @@ static void explain(struct xd_client *c, int err)
 	else if (err == -ENETUNREACH)
 		xd_refuse(c, err, "there is no route from the GID of sgid_index to dgid by %s",
 			  xd_net_link(c->dev->net)->ifname);
+	else if (err == -EHOSTUNREACH && xd_net_is_local(c->dev->net, dgid))
+		xd_refuse(
+			c, err,
+			"dgid is an address of another interface of this host, and frames of %s do "
+			"not get there",
+			xd_net_link(c->dev->net)->ifname);
 	else if (err == -EHOSTUNREACH)
 		xd_refuse(c, err,
 			  "the next hop to dgid does not answer ARP or neighbour discovery");
@@ -70,7 +77,7 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 	struct xd_reply *rep = xd_reply_start();
 
 	if (err)
-		explain(c, err);
+		explain(c, err, &w->dgid);
 	else
 		err = w->then(c, w->request, path, rep);
 	xd_request_wake(c);
@@ -113,6 +120,7 @@ int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const v
 	if (!w)
 		return -ENOMEM;
 	w->then = then;
+	w->dgid = attr->dgid;
 	memcpy(w->request, request, length);
 	xd_request_wait(c, cancel, w);
 	/* If the path is known already, resolved() is called at once, and frees w. */

@@ -183,11 +183,11 @@ static void on_timeout(void *arg)
 	finish(arg, -ETIMEDOUT);
 }
 
-/* No neighbour answers at a port that a fault lets be down. Own addresses need no neighbour. */
+/* No neighbour answers at a port that a fault lets be down. Own GIDs need no neighbour. */
 static bool is_cut_off(const struct xd_cm_id *id)
 {
 	return id->obj.client->fault_port &&
-	       !xd_net_is_local(id->cm->dev->net, &id->path.gids.peer);
+	       xd_net_gid_index(id->cm->dev->net, &id->path.gids.peer) < 0;
 }
 
 /* Raises ADDR_RESOLVED if the next hop is known; else id->resolve waits for it. */

@@ -51,14 +51,23 @@ static void on_changed(void *ctx)
 	refreshes++;
 }
 
-static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr)
+static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr,
+		       const uint8_t *mac)
 {
-	struct xd_helper_request r = { .ifindex = ifindex, .family = (uint32_t)family };
-	int sock = xd_solicit_open();
+	struct xd_helper_request r = {
+		.ifindex = ifindex,
+		.family = (uint32_t)family,
+		.local = mac != NULL,
+	};
+	struct xd_solicitor s;
 
 	memcpy(r.addr, addr, family == AF_INET ? 4 : 16);
-	xd_solicit(sock, &r);
-	close(sock);
+	if (mac)
+		memcpy(r.mac, mac, sizeof(r.mac));
+	if (xd_solicit_open(&s))
+		return;
+	xd_solicit(&s, &r);
+	xd_solicit_close(&s);
 }
 
 static const struct xd_net_events events = { on_port, on_gid, on_changed, on_solicit };
@@ -372,18 +381,23 @@ static struct xr_ah_attr attr_to(const char *from, const char *to)
 }
 
 /* Opens a device, resolves an address and runs until the result. */
-static struct result resolve(const char *from, const char *to)
+static struct result resolve_by(const char *name, const char *from, const char *to)
 {
 	struct result a = { .err = -EINPROGRESS };
 	struct xr_ah_attr attr;
 
-	device_open();
+	device_open_named(name);
 	attr = attr_to(from, to);
 	xd_net_resolve(net, &attr, on_result, &a);
 	if (!a.calls)
 		run_for(30000);
 	device_close();
 	return a;
+}
+
+static struct result resolve(const char *from, const char *to)
+{
+	return resolve_by("t0", from, to);
 }
 
 static bool mac_is(const uint8_t mac[6], const char *text)
@@ -465,6 +479,34 @@ static void test_no_neighbour(void)
 
 	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH,
 	       "no reply from the neighbour: host unreachable (%d)", a.err);
+}
+
+#define OTHER_MAC "02:00:00:00:00:0b"
+
+/* x0 and x1 of this host are connected, and d0 is not. All of their addresses are local. */
+static void test_other_interface(void)
+{
+	struct result a;
+
+	sh("ip link add x0 type veth peer name x1 address " OTHER_MAC
+	   "; ip link add d0 type dummy; "
+	   "for i in x0 x1 d0; do ip link set $i up; done; "
+	   "ip address add 10.9.50.1/24 dev x0; ip address add fd09:50::1/64 dev x0 nodad; "
+	   "ip address add 10.9.50.2/24 dev x1; ip address add fd09:50::2/64 dev x1 nodad; "
+	   "ip address add 10.9.51.2/24 dev x1; ip address add 10.9.50.3/32 dev d0; "
+	   "ip address add fd09:50::3/128 dev d0 nodad");
+	a = resolve_by("x0", "10.9.50.1", "10.9.50.2");
+	TAP_OK(!a.err && mac_is(a.path.dmac, OTHER_MAC) && !a.path.loopback,
+	       "another interface of the host is a neighbour (%d)", a.err);
+	a = resolve_by("x0", "10.9.50.1", "10.9.51.2");
+	TAP_OK(!a.err && mac_is(a.path.dmac, OTHER_MAC), "so it is in another network (%d)", a.err);
+	a = resolve_by("x0", "fd09:50::1", "fd09:50::2");
+	TAP_OK(!a.err && mac_is(a.path.dmac, OTHER_MAC), "so it is over IPv6 (%d)", a.err);
+	a = resolve_by("x0", "10.9.50.1", "10.9.50.3");
+	TAP_OK(a.err == -EHOSTUNREACH, "not if frames do not get there (%d)", a.err);
+	a = resolve_by("x0", "fd09:50::1", "fd09:50::3");
+	TAP_OK(a.err == -EHOSTUNREACH, "nor over IPv6 (%d)", a.err);
+	sh("ip link del x0; ip link del d0");
 }
 
 static void test_special(void)
@@ -772,6 +814,7 @@ int main(void)
 	test_gateway();
 	test_stale_neighbour();
 	test_no_neighbour();
+	test_other_interface();
 	test_special();
 	test_cancel();
 	test_mac_moves();

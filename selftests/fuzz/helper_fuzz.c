@@ -33,12 +33,12 @@ static struct {
 } w;
 
 /* The kernel is left alone. */
-int xd_solicit_open(void)
+int xd_solicit_open(struct xd_solicitor *s)
 {
-	return dup(0);
+	return 0;
 }
 
-void xd_solicit(int sock, const struct xd_helper_request *r)
+void xd_solicit(const struct xd_solicitor *s, const struct xd_helper_request *r)
 {
 }
 
@@ -187,7 +187,6 @@ static void end_helper(void)
 		xd_serving_step(s, 10);
 	close_fd(&s->sock);
 	close_fd(&s->signals);
-	close_fd(&s->netlink);
 	close_fd(&s->spare);
 	close_fd(&s->epoll);
 	for (int i = 0; i < XD_TAKE_FDS; i++)
