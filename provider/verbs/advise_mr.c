@@ -10,6 +10,7 @@
 
 #include "provider/base/debug.h"
 #include "provider/verbs/mr.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/request.h"
 
 #ifndef MADV_POPULATE_READ
@@ -24,7 +25,7 @@ static int query_ranges(struct ibv_pd *pd, bool write, const struct ibv_sge *sge
 	struct {
 		struct xr_advise_mr_req head;
 		struct xr_sge range[XR_ADVISE_MAX];
-	} req = { .head = { .pd = pd->handle, .write = write, .ranges = n } };
+	} req = { .head = { .pd = xp_own_pd(pd)->ibpd.handle, .write = write, .ranges = n } };
 	struct {
 		struct xr_advise_mr_rep head;
 		uint64_t addr[XR_ADVISE_MAX];
@@ -34,7 +35,7 @@ static int query_ranges(struct ibv_pd *pd, bool write, const struct ibv_sge *sge
 
 	for (i = 0; i < n; i++)
 		req.range[i] = (struct xr_sge){ sge[i].addr, sge[i].length, sge[i].lkey };
-	err = xp_request(xp_ctx(pd->context), XR_MSG_ADVISE_MR, &req,
+	err = xp_request(xp_own_pd(pd)->ctx, XR_MSG_ADVISE_MR, &req,
 			 sizeof(req.head) + n * sizeof(req.range[0]), &rep, sizeof(rep));
 	if (!err)
 		memcpy(addr, rep.addr, n * sizeof(*addr));

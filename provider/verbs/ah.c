@@ -11,6 +11,8 @@
 #include "provider/base/fail.h"
 #include "provider/verbs/ah.h"
 #include "provider/verbs/child.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/query.h"
 #include "provider/verbs/request.h"
 
@@ -45,9 +47,9 @@ void xp_ah_attr_from_control(struct ibv_ah_attr *to, const struct xr_ah_attr *fr
 
 struct ibv_ah *xp_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct xr_create_ah_req req = { .pd = pd->handle };
+	struct xr_create_ah_req req = { .pd = xp_own_pd(pd)->ibpd.handle };
 	struct xr_handle_rep rep;
-	struct ibv_ah *ah;
+	struct xp_ah *ah;
 	int err;
 
 	if (!attr->is_global)
@@ -58,21 +60,22 @@ struct ibv_ah *xp_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (!ah)
 		return xp_null(xp_refuse_memory("ibv_create_ah"));
 	xp_ah_attr_to_control(&req.attr, attr);
-	err = xp_request(xp_ctx(pd->context), XR_MSG_CREATE_AH, &req, sizeof(req), &rep,
+	err = xp_request(xp_own_pd(pd)->ctx, XR_MSG_CREATE_AH, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err) {
 		free(ah);
 		return xp_null(err);
 	}
-	ah->context = pd->context;
-	ah->pd = pd;
-	ah->handle = rep.handle;
-	return ah;
+	ah->ctx = xp_pd(pd)->ctx;
+	ah->ibah.context = pd->context;
+	ah->ibah.pd = pd;
+	ah->ibah.handle = rep.handle;
+	return &ah->ibah;
 }
 
 int xp_destroy_ah(struct ibv_ah *ah)
 {
-	int err = xp_release(xp_ctx(ah->context), XR_MSG_DESTROY_AH, ah->handle, NULL);
+	int err = xp_release(xp_ah(ah)->ctx, XR_MSG_DESTROY_AH, ah->handle, NULL);
 
 	if (err)
 		return -err;
@@ -105,7 +108,7 @@ static int mcast(struct ibv_qp *ibqp, uint32_t type, const union ibv_gid *gid)
 	struct xr_mcast_req req = { .qp = ibqp->handle };
 
 	memcpy(req.gid.raw, gid->raw, sizeof(req.gid.raw));
-	return -xp_request(xp_ctx(ibqp->context), type, &req, sizeof(req), NULL, 0);
+	return -xp_request(xp_qp(ibqp)->ctx, type, &req, sizeof(req), NULL, 0);
 }
 
 int xp_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)

@@ -6,6 +6,18 @@
 #include <infiniband/verbs.h>
 #include <xroce/control.h>
 
+struct xp_context;
+
+struct xp_ah {
+	struct ibv_ah ibah;
+	struct xp_context *ctx; /* of this process: child.h */
+};
+
+static inline struct xp_ah *xp_ah(struct ibv_ah *ibah)
+{
+	return (struct xp_ah *)ibah;
+}
+
 struct ibv_ah *xp_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);
 struct ibv_ah *xp_create_ah_from_wc(struct ibv_pd *ibpd, struct ibv_wc *wc, struct ibv_grh *grh,
 				    uint8_t port);

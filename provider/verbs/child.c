@@ -45,6 +45,7 @@ static void in_child(void)
 		__atomic_store_n(&ctx->health, XP_FORKED, __ATOMIC_RELEASE);
 		/* Another thread of the parent may have held it. */
 		pthread_mutex_init(&ctx->conn_lock, NULL);
+		pthread_mutex_init(&ctx->ibctx->mutex, NULL);
 		xp_conn_close(&ctx->conn);
 		ctx->async_inode = inode_of(ctx->async->fd);
 	}
@@ -138,6 +139,7 @@ static struct xp_context *child_of(struct xp_context *first)
 	for (ctx = first; ctx; ctx = ctx->child)
 		replace_fds(ctx, child);
 	child->parent = last;
+	child->shown = first->shown;
 	__atomic_store_n(&last->child, child, __ATOMIC_RELEASE);
 	return child;
 }
@@ -152,4 +154,14 @@ struct ibv_context *xp_process_context(struct ibv_context *ibctx)
 	ctx = child_of(ctx);
 	pthread_mutex_unlock(&child_lock);
 	return ctx->ibctx;
+}
+
+void xp_child_lock(void)
+{
+	pthread_mutex_lock(&child_lock);
+}
+
+void xp_child_unlock(void)
+{
+	pthread_mutex_unlock(&child_lock);
 }

@@ -5,9 +5,12 @@
  * its objects fail.
  *
  * A verb in the child that takes the context itself uses a child context instead, which belongs to
- * the child and is opened by the first such verb. Objects belong to the context that they name, so
- * verbs on objects need no such look-up. A child of the child gets a child context of the child
- * context.
+ * the child and is opened by the first such verb. Each object has a pointer to the context that it
+ * belongs to, so verbs on objects need no such look-up. The field that programs see, `context` of
+ * verbs.h, is the context that they know (`shown`), because some compare it. A child of the child
+ * gets a child context of the child context.
+ *
+ * A PD of the parent becomes one of the child when the child creates an object in it (xp_own_pd()).
  */
 #ifndef XP_CHILD_H
 #define XP_CHILD_H
@@ -23,5 +26,9 @@ void xp_fork_unwatch(struct xp_context *ctx);
  * context, or ibctx if that cannot be opened.
  */
 struct ibv_context *xp_process_context(struct ibv_context *ibctx);
+
+/* Serialize changes of objects of the parent that become those of the child. */
+void xp_child_lock(void);
+void xp_child_unlock(void);
 
 #endif /* XP_CHILD_H */

@@ -26,15 +26,15 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 
 	if (!ch)
 		return xp_null(xp_refuse_memory("ibv_create_comp_channel"));
-	ibctx = xp_process_context(ibctx);
-	err = xp_call(xp_ctx(ibctx), &call);
+	ch->ctx = xp_ctx(xp_process_context(ibctx));
+	err = xp_call(ch->ctx, &call);
 	if (!err && !call.rep_nfds)
 		err = -EPROTO;
 	if (!err) {
 		ch->events = xp_event_socket_new(fd, sizeof(uint64_t));
 		if (!ch->events) {
 			close(fd);
-			xp_release(xp_ctx(ibctx), XR_MSG_DESTROY_CHANNEL, rep.handle, NULL);
+			xp_release(ch->ctx, XR_MSG_DESTROY_CHANNEL, rep.handle, NULL);
 			err = xp_refuse_memory("ibv_create_comp_channel");
 		}
 	}
@@ -42,7 +42,7 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 		free(ch);
 		return xp_null(err);
 	}
-	ch->ibch.context = ibctx;
+	ch->ibch.context = ch->ctx->shown;
 	ch->ibch.fd = fd;
 	ch->handle = rep.handle;
 	return &ch->ibch;
@@ -51,7 +51,7 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 int xp_destroy_comp_channel(struct ibv_comp_channel *ibch)
 {
 	struct xp_channel *ch = xp_channel(ibch);
-	struct xp_context *ctx = xp_ctx(ibch->context);
+	struct xp_context *ctx = xp_channel(ibch)->ctx;
 	int err;
 
 	pthread_mutex_lock(&ibch->context->mutex);
@@ -101,7 +101,7 @@ static struct xp_cq *notify_armed_cq(struct xp_channel *ch)
 int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **cq_context)
 {
 	struct xp_channel *ch = xp_channel(ibch);
-	struct xp_context *ctx = xp_ctx(ibch->context);
+	struct xp_context *ctx = xp_channel(ibch)->ctx;
 	struct xp_cq *cq;
 	int err;
 

@@ -7,10 +7,12 @@
 
 #include "provider/verbs/event_socket.h"
 
+struct xp_context;
 struct xp_cq;
 
 struct xp_channel {
 	struct ibv_comp_channel ibch;
+	struct xp_context *ctx; /* of this process: child.h */
 	uint32_t handle;
 	struct xp_event_socket *events;
 	struct xp_cq *cqs; /* under the mutex of struct ibv_context */

@@ -24,6 +24,8 @@ enum xp_health {
 
 struct xp_context {
 	struct ibv_context *ibctx;
+	/* What programs know the context by. In a child process: the context of the parent */
+	struct ibv_context *shown;
 	void *block; /* the allocation that contains this struct and *ibctx */
 	struct xp_device *dev;
 
@@ -70,6 +72,12 @@ static inline struct xp_context *xp_ctx(const struct ibv_context *ibctx)
 {
 	return (struct xp_context *)((char *)ibctx - xp_context_distance);
 }
+
+/*
+ * Returns whether an object of verbs, which may be of another library, is of this context. wrap: the
+ * function that returns the object of this library
+ */
+#define xp_is_of(object, wrap, c) ((object)->context == (c)->shown && wrap(object)->ctx == (c))
 
 static inline int xp_health(const struct xp_context *ctx)
 {

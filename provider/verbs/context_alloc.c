@@ -81,7 +81,7 @@ struct xp_context *xp_context_alloc(struct xp_device *dev)
 		return NULL;
 	ctx = block;
 	ctx->block = block;
-	ctx->ibctx = ibctx;
+	ctx->ibctx = ctx->shown = ibctx;
 	ctx->dev = dev;
 	ctx->conn.fd = -1;
 	ctx->uffd_device = -1;

@@ -23,15 +23,15 @@ static int init_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
 	return 0;
 }
 
-static int check_attr(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr)
+static int check_attr(const struct xp_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
-	if (!xp_within_limit("ibv_create_cq", "cqe", attr->cqe, xp_ctx(ibctx)->attr.max_cqe) ||
+	if (!xp_within_limit("ibv_create_cq", "cqe", attr->cqe, ctx->attr.max_cqe) ||
 	    !xp_within_limit("ibv_create_cq", "comp_vector", attr->comp_vector,
-			     ibctx->num_comp_vectors - 1))
+			     ctx->ibctx->num_comp_vectors - 1))
 		return EINVAL;
 	if (!attr->cqe)
 		return xp_refuse("ibv_create_cq", EINVAL, "cqe is less than 1");
-	if (attr->channel && attr->channel->context != ibctx)
+	if (attr->channel && !xp_is_of(attr->channel, xp_channel, ctx))
 		return xp_refuse("ibv_create_cq", EINVAL, "channel is of another context");
 	return 0;
 }
@@ -68,10 +68,10 @@ static int create_in_daemon(struct xp_context *ctx, struct xp_cq *cq,
 	return err;
 }
 
-struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
+struct xp_cq *xp_cq_create(struct xp_context *ctx, const struct ibv_cq_init_attr_ex *attr,
 			   struct ibv_pd *parent, uint32_t flags)
 {
-	int err = check_attr(ibctx, attr);
+	int err = check_attr(ctx, attr);
 	struct xp_cq *cq;
 
 	if (err)
@@ -79,12 +79,13 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 	cq = xp_queue_alloc(parent, sizeof(*cq), XROCEDV_RES_CQ);
 	if (!cq)
 		return xp_null(xp_refuse_memory("ibv_create_cq"));
-	err = create_in_daemon(xp_ctx(ibctx), cq, attr, flags);
+	err = create_in_daemon(ctx, cq, attr, flags);
 	if (err) {
 		xp_queue_free(cq);
 		return xp_null(err);
 	}
-	cq->ibcq.context = ibctx;
+	cq->ctx = ctx;
+	cq->ibcq.context = ctx->shown;
 	cq->ibcq.channel = attr->channel;
 	cq->ibcq.cq_context = attr->cq_context;
 	pthread_mutex_init(&cq->ibcq.mutex, NULL);
@@ -103,7 +104,7 @@ struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context
 		.channel = ibch,
 		.comp_vector = comp_vector,
 	};
-	struct xp_cq *cq = xp_cq_create(xp_process_context(ibctx), &attr, NULL, 0);
+	struct xp_cq *cq = xp_cq_create(xp_ctx(xp_process_context(ibctx)), &attr, NULL, 0);
 
 	return cq ? &cq->ibcq : NULL;
 }
@@ -111,7 +112,7 @@ struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context
 int xp_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
-	struct xp_context *ctx = xp_ctx(ibcq->context);
+	struct xp_context *ctx = xp_cq(ibcq)->ctx;
 	struct xr_resize_cq_req req = { .handle = ibcq->handle, .depth = cqe };
 	struct xr_resize_cq_rep rep;
 	struct xp_call call = {
@@ -153,7 +154,7 @@ static void wait_for_acks(struct xp_cq *cq)
 int xp_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
-	struct xp_context *ctx = xp_ctx(ibcq->context);
+	struct xp_context *ctx = xp_cq(ibcq)->ctx;
 	struct xr_destroy_rep rep;
 	struct ibv_pd *parent;
 	int err;
@@ -196,5 +197,5 @@ int xp_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return -xp_refuse("ibv_modify_cq", EOPNOTSUPP, "attr_mask 0x%x, known 0x%x",
 				  attr->attr_mask, IBV_CQ_ATTR_MODERATE);
-	return -xp_request(xp_ctx(ibcq->context), XR_MSG_MODIFY_CQ, &req, sizeof(req), NULL, 0);
+	return -xp_request(xp_cq(ibcq)->ctx, XR_MSG_MODIFY_CQ, &req, sizeof(req), NULL, 0);
 }

@@ -13,6 +13,7 @@
 #include "provider/verbs/nap.h"
 #include "provider/verbs/ring.h"
 
+struct xp_context;
 struct xp_qp;
 struct xp_srq;
 
@@ -21,6 +22,7 @@ struct xp_cq {
 		struct ibv_cq ibcq;
 		struct ibv_cq_ex ex;
 	};
+	struct xp_context *ctx; /* of this process: child.h */
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
 	unsigned int idle;	 /* empty polls in a row; atomic, inexact if several threads poll */
@@ -69,7 +71,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
  * @parent: parent domain, or NULL.
  * @flags: XR_CQF_*.
  */
-struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
+struct xp_cq *xp_cq_create(struct xp_context *ctx, const struct ibv_cq_init_attr_ex *attr,
 			   struct ibv_pd *parent, uint32_t flags);
 
 /*

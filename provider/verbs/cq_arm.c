@@ -33,7 +33,7 @@ bool xp_cq_report_armed(struct xp_cq *cq)
 int xp_cq_ask_for_event(struct xp_cq *cq)
 {
 	struct xr_handle_req req = { .handle = cq->ibcq.handle };
-	int err = xp_request(xp_ctx(cq->ibcq.context), XR_MSG_CHECK_CQ, &req, sizeof(req), NULL, 0);
+	int err = xp_request(cq->ctx, XR_MSG_CHECK_CQ, &req, sizeof(req), NULL, 0);
 
 	/* if the daemon is gone, ibv_get_cq_event() finds the armed CQ */
 	return err == -EIO ? 0 : -err;
@@ -44,7 +44,7 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct xp_cq *cq = xp_cq(ibcq);
 	bool ask;
 
-	if (xp_health(xp_ctx(ibcq->context)) == XP_FORKED)
+	if (xp_health(xp_cq(ibcq)->ctx) == XP_FORKED)
 		return -xp_refuse("ibv_req_notify_cq", EIO, "%s", XP_FORKED_TEXT);
 	xp_lock(&cq->lock); /* against ibv_resize_cq() */
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);

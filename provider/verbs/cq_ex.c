@@ -54,7 +54,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 		return -xp_refuse("ibv_start_poll", EINVAL, "comp_mask 0x%x, must be 0",
 				  attr->comp_mask);
 	/* In a child process the lock may have been held when the parent forked. */
-	if (xp_health(xp_ctx(ex->context)) == XP_FORKED)
+	if (xp_health(cq->ctx) == XP_FORKED)
 		return -xp_refuse("ibv_start_poll", EIO, "%s", XP_FORKED_TEXT);
 	xp_lock(&cq->polling);
 	err = xp_cq_poll_one(cq, &cq->current, true);
@@ -122,9 +122,9 @@ struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	struct ibv_pd *parent = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain
 									   : NULL;
+	struct xp_context *ctx = xp_ctx(xp_process_context(ibctx));
 	struct xp_cq *cq;
 
-	ibctx = xp_process_context(ibctx);
 	if (attr->comp_mask & ~COMP_MASK || flags & ~CREATE_FLAGS ||
 	    attr->wc_flags & ~(uint64_t)WC_FLAGS)
 		return xp_null(xp_refuse(
@@ -134,10 +134,10 @@ struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_
 			attr->comp_mask, COMP_MASK, flags, CREATE_FLAGS,
 			(unsigned long long)attr->wc_flags, WC_FLAGS));
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
-	    (!parent || parent->context != ibctx || !xp_pd(parent)->base))
+	    (!parent || !xp_is_of(parent, xp_own_pd, ctx) || !xp_pd(parent)->base))
 		return xp_null(xp_refuse("ibv_create_cq_ex", EINVAL,
 					 "parent_domain is no parent domain of this context"));
-	cq = xp_cq_create(ibctx, attr, parent,
+	cq = xp_cq_create(ctx, attr, parent,
 			  flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? XR_CQF_IGNORE_OVERRUN : 0);
 	if (!cq)
 		return NULL;

@@ -173,7 +173,7 @@ static int poll_flushed(struct xp_cq *cq, int n, struct ibv_wc *wc)
 int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
-	struct xp_context *ctx = xp_ctx(ibcq->context);
+	struct xp_context *ctx = xp_cq(ibcq)->ctx;
 	struct xp_pause pause = { 0 };
 	int got;
 
@@ -213,7 +213,7 @@ static bool poll_one(struct xp_cq *cq, struct xr_cqe *to)
 			*to = *cqe;
 		xp_cq_release(r);
 	}
-	if (cqe || xp_health(xp_ctx(cq->ibcq.context)) != XP_GONE)
+	if (cqe || xp_health(cq->ctx) != XP_GONE)
 		return cqe;
 	cq->flushing = true;
 	if (!poll_flushed(cq, 1, &wc))
@@ -230,7 +230,7 @@ static bool poll_one(struct xp_cq *cq, struct xr_cqe *to)
 
 int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 {
-	struct xp_context *ctx = xp_ctx(cq->ibcq.context);
+	struct xp_context *ctx = cq->ctx;
 	struct xp_pause pause = { 0 };
 	bool got;
 

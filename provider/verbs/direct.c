@@ -6,6 +6,7 @@
 #include "provider/verbs/direct.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 
 int xp_refuse_foreign(const char *verb)
@@ -38,7 +39,7 @@ int xp_post_begin(const char *verb, struct ibv_qp *ibqp, const struct ibv_pd *ib
 
 	if (!xp_pd_same(ibqp->pd, ibpd))
 		return xp_refuse_pd(verb, what);
-	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED)
+	if (xp_health(xp_qp(ibqp)->ctx) == XP_FORKED)
 		return xp_refuse_forked(verb);
 	xp_lock(&qp->sq_lock);
 	if (xp_can_send(ibqp->state) && xp_ring_room(&qp->sq))

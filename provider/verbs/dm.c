@@ -10,6 +10,7 @@
 #include "provider/verbs/child.h"
 #include "provider/verbs/dm.h"
 #include "provider/verbs/mr.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/request.h"
 
 /* Alignment of offsets and lengths, as with devices whose memory is behind a bus */
@@ -17,10 +18,16 @@
 
 struct xp_dm {
 	struct ibv_dm ibdm;
+	struct xp_context *ctx; /* of this process: child.h */
 	uint8_t *base;
 	uint64_t length;
 	bool imported; /* has a mapping of its own; the daemon has no object for it */
 };
+
+static struct xp_dm *xp_dm(struct ibv_dm *ibdm)
+{
+	return (struct xp_dm *)ibdm;
+}
 
 static int check_copy(const struct xp_dm *dm, uint64_t off, size_t length)
 {
@@ -29,12 +36,12 @@ static int check_copy(const struct xp_dm *dm, uint64_t off, size_t length)
 				  "offset %llu, length %zu; both multiples of %u, in %llu bytes",
 				  (unsigned long long)off, length, COPY_UNIT,
 				  (unsigned long long)dm->length);
-	return xp_health(xp_ctx(dm->ibdm.context)) == XP_HEALTHY ? 0 : EIO;
+	return xp_health(dm->ctx) == XP_HEALTHY ? 0 : EIO;
 }
 
 static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *from, size_t length)
 {
-	struct xp_dm *dm = (struct xp_dm *)ibdm;
+	struct xp_dm *dm = xp_dm(ibdm);
 	int err = check_copy(dm, off, length);
 
 	if (!err)
@@ -44,7 +51,7 @@ static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *from, size_t l
 
 static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t off, size_t length)
 {
-	struct xp_dm *dm = (struct xp_dm *)ibdm;
+	struct xp_dm *dm = xp_dm(ibdm);
 	int err = check_copy(dm, off, length);
 
 	if (!err)
@@ -52,9 +59,9 @@ static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t off, size_t length)
 	return err;
 }
 
-static struct ibv_dm *fill(struct xp_dm *dm, struct ibv_context *ibctx, uint32_t handle)
+static struct ibv_dm *fill(struct xp_dm *dm, uint32_t handle)
 {
-	dm->ibdm.context = ibctx;
+	dm->ibdm.context = dm->ctx->shown;
 	dm->ibdm.memcpy_to_dm = copy_to;
 	dm->ibdm.memcpy_from_dm = copy_from;
 	dm->ibdm.handle = handle;
@@ -82,15 +89,15 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return xp_null(xp_refuse_memory("ibv_alloc_dm"));
-	ibctx = xp_process_context(ibctx);
-	err = xp_call_map(xp_ctx(ibctx), &call, &piece, 1);
+	dm->ctx = xp_ctx(xp_process_context(ibctx));
+	err = xp_call_map(dm->ctx, &call, &piece, 1);
 	if (err) {
 		free(dm);
 		return xp_null(err);
 	}
 	dm->base = piece.ptr;
 	dm->length = attr->length;
-	return fill(dm, ibctx, rep.handle);
+	return fill(dm, rep.handle);
 }
 
 /* Maps device memory of another process, which is part of a file. */
@@ -126,8 +133,8 @@ struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle)
 
 	if (!dm)
 		return xp_null(xp_refuse_memory("ibv_import_dm"));
-	ibctx = xp_process_context(ibctx);
-	err = xp_call(xp_ctx(ibctx), &call);
+	dm->ctx = xp_ctx(xp_process_context(ibctx));
+	err = xp_call(dm->ctx, &call);
 	if (!err)
 		err = call.rep_nfds ? map_import(dm, &rep.memory, fd) : -EPROTO;
 	xp_close_fds(&fd, call.rep_nfds);
@@ -136,12 +143,12 @@ struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle)
 		return xp_null(err);
 	}
 	dm->imported = true;
-	return fill(dm, ibctx, handle);
+	return fill(dm, handle);
 }
 
 void xp_unimport_dm(struct ibv_dm *ibdm)
 {
-	struct xp_dm *dm = (struct xp_dm *)ibdm;
+	struct xp_dm *dm = xp_dm(ibdm);
 
 	if (!dm->imported)
 		return;
@@ -153,11 +160,11 @@ int xp_free_dm(struct ibv_dm *ibdm)
 {
 	int err;
 
-	if (((struct xp_dm *)ibdm)->imported) {
+	if (xp_dm(ibdm)->imported) {
 		xp_unimport_dm(ibdm);
 		return 0;
 	}
-	err = xp_release(xp_ctx(ibdm->context), XR_MSG_FREE_DM, ibdm->handle, NULL);
+	err = xp_release(xp_dm(ibdm)->ctx, XR_MSG_FREE_DM, ibdm->handle, NULL);
 	if (!err)
 		free(ibdm);
 	return -err;
@@ -173,12 +180,12 @@ struct ibv_mr *xp_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 		.length = length,
 	};
 
-	if (!(access & IBV_ACCESS_ZERO_BASED) || ibdm->context != ibpd->context)
+	if (!(access & IBV_ACCESS_ZERO_BASED) || !xp_is_of(ibdm, xp_dm, xp_own_pd(ibpd)->ctx))
 		return xp_null(xp_refuse("ibv_reg_dm_mr", EINVAL,
 					 "access 0x%x needs IBV_ACCESS_ZERO_BASED; dm and pd need "
 					 "the same context",
 					 access));
-	if (((struct xp_dm *)ibdm)->imported)
+	if (xp_dm(ibdm)->imported)
 		return xp_null(xp_refuse("ibv_reg_dm_mr", EOPNOTSUPP,
 					 "imported device memory belongs to another process"));
 	return xp_reg_segment(ibpd, &seg, -1, 0, access);

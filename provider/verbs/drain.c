@@ -15,6 +15,7 @@
 #include "provider/verbs/cq_members.h"
 #include "provider/verbs/direct.h"
 #include "provider/verbs/post.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 
 #define NAP_NS 50000 /* between looks while other threads poll, or the CQ is empty */
@@ -154,7 +155,7 @@ static int wait_until_drained(struct drain *d)
 					  d->attr->timeout_ms, queue_names[d->left]);
 		if (d->left)
 			nanosleep(&nap, NULL);
-		xp_check_health(xp_ctx(d->qp->ibqp.context));
+		xp_check_health(d->qp->ctx);
 	}
 }
 
@@ -166,7 +167,7 @@ static int to_error(struct ibv_qp *ibqp)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	int err = xp_modify_qp(ibqp, &attr, IBV_QP_STATE);
 
-	return err && xp_health(xp_ctx(ibqp->context)) == XP_GONE ? 0 : err;
+	return err && xp_health(xp_qp(ibqp)->ctx) == XP_GONE ? 0 : err;
 }
 
 static unsigned int queues_of(const struct xp_qp *qp)
@@ -187,7 +188,7 @@ static int drain(struct ibv_qp *ibqp, const struct xrocedv_drain_attr *attr, uns
 
 	if (!xp_is_ours(ibqp->context))
 		return -xp_refuse_foreign(DRAIN);
-	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED)
+	if (xp_health(xp_qp(ibqp)->ctx) == XP_FORKED)
 		return -xp_refuse_forked(DRAIN);
 	if (attr->timeout_ms >= 0)
 		d.end = xp_clock() + (uint64_t)attr->timeout_ms * XP_NS_PER_MS;

@@ -7,6 +7,7 @@
 #include "provider/verbs/device.h"
 #include "provider/verbs/direct.h"
 #include "provider/verbs/mr.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 
@@ -35,7 +36,7 @@ XP_PUBLIC int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey)
 		return -xp_refuse_foreign("xrocedv_reserved_lkey");
 	err = xp_send_proc_files(pd);
 	if (!err)
-		err = xp_call(xp_ctx(pd->context), &call);
+		err = xp_call(xp_own_pd(pd)->ctx, &call);
 	if (!err)
 		*lkey = rep.lkey;
 	return -err;

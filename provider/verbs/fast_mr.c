@@ -10,7 +10,10 @@
 #include "provider/base/fail.h"
 #include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
+#include "provider/verbs/mr.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 
 _Static_assert(XROCEDV_MAX_PAGES == XR_FAST_MAX_PAGES &&
@@ -25,7 +28,7 @@ int xp_alloc_listed_mr(struct ibv_pd *ibpd, struct xp_mr *mr, struct xp_call *ca
 {
 	struct xr_alloc_fast_mr_rep rep;
 	struct xp_piece piece = { .ref = &rep.lists };
-	struct xp_context *ctx = xp_ctx(ibpd->context);
+	struct xp_context *ctx = xp_own_pd(ibpd)->ctx;
 	int err = xp_send_proc_files(ibpd);
 
 	call->rep = &rep;
@@ -40,6 +43,7 @@ int xp_alloc_listed_mr(struct ibv_pd *ibpd, struct xp_mr *mr, struct xp_call *ca
 	}
 	*lists = piece.ptr;
 	mr->fixed = true;
+	mr->ctx = ctx;
 	mr->ibmr.context = ibpd->context;
 	mr->ibmr.pd = ibpd;
 	mr->ibmr.handle = rep.handle;
@@ -49,7 +53,8 @@ int xp_alloc_listed_mr(struct ibv_pd *ibpd, struct xp_mr *mr, struct xp_call *ca
 
 static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 {
-	struct xr_alloc_fast_mr_req req = { .pd = ibpd->handle, .max_pages = mr->max_pages };
+	struct xr_alloc_fast_mr_req req = { .pd = xp_own_pd(ibpd)->ibpd.handle,
+					    .max_pages = mr->max_pages };
 	struct xp_call call = {
 		.type = XR_MSG_ALLOC_FAST_MR,
 		.req = &req,
@@ -267,7 +272,7 @@ XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg
 int xp_check_reg(const char *verb, const struct ibv_qp *ibqp, const struct ibv_mr *ibmr,
 		 unsigned int send_flags)
 {
-	if (ibqp->context != ibmr->context)
+	if (!xp_is_of(ibmr, xp_mr, xp_qp(ibqp)->ctx))
 		return xp_refuse(verb, EINVAL, "region and QP are of different contexts");
 	if (send_flags & ~REG_FLAGS)
 		return xp_refuse(verb, EINVAL, "send_flags 0x%x, known 0x%x", send_flags,

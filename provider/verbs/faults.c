@@ -9,6 +9,7 @@
 #include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
+#include "provider/verbs/child.h"
 #include "provider/verbs/device.h"
 #include "provider/verbs/direct.h"
 #include "provider/verbs/request.h"
@@ -77,7 +78,7 @@ XP_PUBLIC int xrocedv_set_faults(struct ibv_context *context, const char *rules)
 	if (length > RULES_MAX)
 		return -xp_refuse("xrocedv_set_faults", EFBIG, "%zu bytes, limit %d", length,
 				  RULES_MAX);
-	ctx = xp_ctx(context);
+	ctx = xp_ctx(xp_process_context(context));
 	err = send_rules(ctx, rules, length);
 	if (err)
 		xp_refuse("xrocedv_set_faults", err, "%s", ctx->conn.why);

@@ -9,7 +9,10 @@
 #include "provider/base/fail.h"
 #include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
+#include "provider/verbs/mr.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 
 _Static_assert(XROCEDV_INTEGRITY_MAX_PIECES == XR_INTEGRITY_MAX_PIECES &&
@@ -38,7 +41,8 @@ static struct integrity_mr *integrity_of(struct ibv_mr *ibmr)
 
 static int alloc(struct ibv_pd *ibpd, struct integrity_mr *mr)
 {
-	struct xr_alloc_integrity_mr_req req = { .pd = ibpd->handle, .max_pieces = mr->max_pieces };
+	struct xr_alloc_integrity_mr_req req = { .pd = xp_own_pd(ibpd)->ibpd.handle,
+						 .max_pieces = mr->max_pieces };
 	struct xp_call call = {
 		.type = XR_MSG_ALLOC_INTEGRITY_MR,
 		.req = &req,

@@ -17,6 +17,7 @@
 #include "provider/verbs/buf.h"
 #include "provider/verbs/mr.h"
 #include "provider/verbs/newer_verbs.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/request.h"
 
 #define REG_MR "ibv_reg_mr"
@@ -141,6 +142,7 @@ static int init_mr(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t len
 		iova = 0;
 	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
 		return xp_refuse(REG_MR, EINVAL, "length %zu exceeds the address space", length);
+	mr->ctx = xp_own_pd(ibpd)->ctx;
 	mr->ibmr.context = ibpd->context;
 	mr->ibmr.pd = ibpd;
 	mr->ibmr.addr = addr;
@@ -246,7 +248,7 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 			       unsigned int access)
 {
 	struct registration r = { .type = XR_MSG_REG_MR };
-	struct xp_context *ctx = xp_ctx(ibpd->context);
+	struct xp_context *ctx = xp_own_pd(ibpd)->ctx;
 	struct xp_mr *mr;
 	int err;
 
@@ -267,7 +269,7 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 
 int xp_send_proc_files(struct ibv_pd *ibpd)
 {
-	struct xp_context *ctx = xp_ctx(ibpd->context);
+	struct xp_context *ctx = xp_own_pd(ibpd)->ctx;
 	static char byte;
 	struct ibv_mr *mr;
 
@@ -295,7 +297,7 @@ static int register_segment(struct xp_mr *mr, const struct xr_mr_segment *seg, i
 		.rep = &rep,
 		.rep_len = sizeof(rep),
 	};
-	int err = call.req ? xp_call(xp_ctx(mr->ibmr.context), &call) : -ENOMEM;
+	int err = call.req ? xp_call(mr->ctx, &call) : -ENOMEM;
 
 	free((void *)call.req);
 	if (!err)
@@ -435,14 +437,14 @@ struct ibv_mr *xp_reg_buf_mr(struct ibv_pd *ibpd, struct ibv_buf *buf, void *add
 
 struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
-	struct xr_import_mr_req req = { .pd = pd->handle, .handle = handle };
+	struct xr_import_mr_req req = { .pd = xp_own_pd(pd)->ibpd.handle, .handle = handle };
 	struct xp_mr *mr = calloc(1, sizeof(*mr));
 	struct xr_import_mr_rep rep;
 	int err;
 
 	if (!mr)
 		return xp_null(xp_refuse_memory("ibv_import_mr"));
-	err = xp_request(xp_ctx(pd->context), XR_MSG_IMPORT_MR, &req, sizeof(req), &rep,
+	err = xp_request(xp_own_pd(pd)->ctx, XR_MSG_IMPORT_MR, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err) {
 		free(mr);
@@ -456,6 +458,7 @@ struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle)
 		.lkey = rep.lkey,
 		.rkey = rep.rkey,
 	};
+	mr->ctx = xp_own_pd(pd)->ctx;
 	mr->fixed = true;
 	mr->imported = true;
 	return &mr->ibmr;
@@ -470,7 +473,7 @@ void xp_unimport_mr(struct ibv_mr *ibmr)
 
 int xp_dereg_mr(struct ibv_mr *ibmr)
 {
-	struct xp_context *ctx = xp_ctx(ibmr->context);
+	struct xp_context *ctx = xp_mr(ibmr)->ctx;
 	struct xp_mr *mr = xp_mr(ibmr);
 	int err = mr->imported ? 0 : xp_release(ctx, XR_MSG_DEREG_MR, ibmr->handle, NULL);
 
@@ -490,7 +493,7 @@ static int check_rereg(const struct ibv_mr *ibmr, int flags, const struct ibv_pd
 {
 	if (!flags || flags & ~REREG_FLAGS)
 		return xp_refuse(REREG_MR, EINVAL, "flags 0x%x, known 0x%x", flags, REREG_FLAGS);
-	if (flags & IBV_REREG_MR_CHANGE_PD && (!ibpd || ibpd->context != ibmr->context))
+	if (flags & IBV_REREG_MR_CHANGE_PD && (!ibpd || !xp_is_of(ibpd, xp_pd, xp_mr(ibmr)->ctx)))
 		return xp_refuse(REREG_MR, EINVAL, "pd is missing or of another context");
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
 		return xp_refuse(REREG_MR, EINVAL, "addr %p, length %zu", addr, length);
@@ -515,7 +518,7 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 	};
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	struct xp_mr *mr = xp_mr(ibmr), changed = { 0 };
-	struct xp_context *ctx = xp_ctx(ibmr->context);
+	struct xp_context *ctx = xp_mr(ibmr)->ctx;
 	int err;
 
 	err = mr->fixed

@@ -16,6 +16,7 @@ struct ibv_mr_init_attr;
 
 struct xp_mr {
 	struct ibv_mr ibmr;
+	struct xp_context *ctx; /* of this process: child.h */
 	int access;
 	uint64_t iova;
 	bool fixed;	/* not of the program's memory: cannot be reregistered */
@@ -25,7 +26,7 @@ struct xp_mr {
 	struct xp_page_refs refs;
 };
 
-static inline struct xp_mr *xp_mr(struct ibv_mr *ibmr)
+static inline struct xp_mr *xp_mr(const struct ibv_mr *ibmr)
 {
 	return (struct xp_mr *)ibmr;
 }

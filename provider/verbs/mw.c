@@ -11,30 +11,31 @@
 
 struct ibv_mw *xp_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 {
-	struct xr_alloc_mw_req req = { .pd = ibpd->handle, .type = type };
+	struct xr_alloc_mw_req req = { .pd = xp_own_pd(ibpd)->ibpd.handle, .type = type };
 	struct xr_alloc_mw_rep rep;
-	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+	struct xp_mw *mw = calloc(1, sizeof(*mw));
 	int err;
 
 	if (!mw)
 		return xp_null(xp_refuse_memory("ibv_alloc_mw"));
-	err = xp_request(xp_ctx(ibpd->context), XR_MSG_ALLOC_MW, &req, sizeof(req), &rep,
+	err = xp_request(xp_own_pd(ibpd)->ctx, XR_MSG_ALLOC_MW, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err) {
 		free(mw);
 		return xp_null(err);
 	}
-	mw->context = ibpd->context;
-	mw->pd = ibpd;
-	mw->type = type;
-	mw->handle = rep.handle;
-	mw->rkey = rep.rkey;
-	return mw;
+	mw->ctx = xp_pd(ibpd)->ctx;
+	mw->ibmw.context = ibpd->context;
+	mw->ibmw.pd = ibpd;
+	mw->ibmw.type = type;
+	mw->ibmw.handle = rep.handle;
+	mw->ibmw.rkey = rep.rkey;
+	return &mw->ibmw;
 }
 
 int xp_dealloc_mw(struct ibv_mw *ibmw)
 {
-	int err = xp_release(xp_ctx(ibmw->context), XR_MSG_DEALLOC_MW, ibmw->handle, NULL);
+	int err = xp_release(xp_mw(ibmw)->ctx, XR_MSG_DEALLOC_MW, ibmw->handle, NULL);
 
 	if (err)
 		return -err;

@@ -27,7 +27,8 @@ static struct ibv_pd *new_pd(struct ibv_context *ibctx, uint32_t type, const voi
 		free(pd);
 		return xp_null(err);
 	}
-	pd->ibpd.context = ibctx;
+	pd->ctx = xp_ctx(ibctx);
+	pd->ibpd.context = pd->ctx->shown;
 	pd->ibpd.handle = rep.handle;
 	return &pd->ibpd;
 }
@@ -54,7 +55,7 @@ static unsigned int put(unsigned int *count)
 
 static int free_pd(struct xp_pd *pd)
 {
-	int err = xp_release(xp_ctx(pd->ibpd.context), XR_MSG_DEALLOC_PD, pd->ibpd.handle, NULL);
+	int err = xp_release(pd->ctx, XR_MSG_DEALLOC_PD, pd->ibpd.handle, NULL);
 
 	if (!err || pd->unimported)
 		free(pd);
@@ -108,6 +109,48 @@ void xp_unimport_pd(struct ibv_pd *ibpd)
 	put_base(pd);
 }
 
+/* ---- PDs of the parent process --------------------------------------------------- */
+
+/*
+ * The new handle is of the same PD, or of a new one if the parent has closed its context, or the
+ * child may not import. Needs child_lock.
+ */
+static void take_over(struct xp_pd *pd, struct xp_context *ctx)
+{
+	const struct xr_handle_req req = { .handle = pd->ibpd.handle };
+	struct xr_handle_rep rep;
+
+	if (xp_request(ctx, XR_MSG_IMPORT_PD, &req, sizeof(req), &rep, sizeof(rep)) &&
+	    xp_request(ctx, XR_MSG_ALLOC_PD, NULL, 0, &rep, sizeof(rep)))
+		return;
+	pd->ibpd.handle = rep.handle;
+	__atomic_store_n(&pd->ctx, ctx, __ATOMIC_RELEASE);
+}
+
+static bool is_of_parent(const struct xp_pd *pd)
+{
+	return xp_health(__atomic_load_n(&pd->ctx, __ATOMIC_ACQUIRE)) == XP_FORKED;
+}
+
+struct xp_pd *xp_own_pd(struct ibv_pd *ibpd)
+{
+	struct xp_pd *pd = xp_pd(ibpd), *base = pd->base ? pd->base : pd;
+	struct xp_context *ctx;
+
+	if (!is_of_parent(pd))
+		return pd;
+	ctx = xp_ctx(xp_process_context(pd->ctx->ibctx));
+	xp_child_lock();
+	if (xp_health(ctx) != XP_FORKED && is_of_parent(base))
+		take_over(base, ctx);
+	if (base != pd && !is_of_parent(base)) {
+		pd->ibpd.handle = base->ibpd.handle;
+		__atomic_store_n(&pd->ctx, base->ctx, __ATOMIC_RELEASE);
+	}
+	xp_child_unlock();
+	return pd;
+}
+
 /* ---- thread domains ------------------------------------------------------------ */
 
 struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
@@ -120,13 +163,14 @@ struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *a
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return xp_null(xp_refuse_memory("ibv_alloc_td"));
-	td->ibtd.context = xp_process_context(ibctx);
+	td->ctx = xp_ctx(xp_process_context(ibctx));
+	td->ibtd.context = td->ctx->shown;
 	return &td->ibtd;
 }
 
 int xp_dealloc_td(struct ibv_td *ibtd)
 {
-	struct xp_td *td = (struct xp_td *)ibtd;
+	struct xp_td *td = xp_td(ibtd);
 
 	if (refs(&td->refs))
 		return -xp_refuse("ibv_dealloc_td", EBUSY, "%u parent domains use it",
@@ -158,11 +202,11 @@ static void set_allocators(struct xp_pd *pd, const struct ibv_parent_domain_init
 struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 				      struct ibv_parent_domain_init_attr *attr)
 {
+	struct xp_context *ctx = xp_ctx(xp_process_context(ibctx));
 	struct xp_pd *pd;
 
-	ibctx = xp_process_context(ibctx);
-	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->base ||
-	    (attr->td && attr->td->context != ibctx))
+	if (!attr->pd || !xp_is_of(attr->pd, xp_own_pd, ctx) || xp_pd(attr->pd)->base ||
+	    (attr->td && !xp_is_of(attr->td, xp_td, ctx)))
 		return xp_null(
 			xp_refuse("ibv_alloc_parent_domain", EINVAL,
 				  "pd is missing, is a parent domain itself, or pd or td is of "
@@ -179,10 +223,11 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 	if (!pd)
 		return xp_null(xp_refuse_memory("ibv_alloc_parent_domain"));
 	set_allocators(pd, attr);
-	pd->ibpd.context = ibctx;
+	pd->ctx = ctx;
+	pd->ibpd.context = ctx->shown;
 	pd->ibpd.handle = attr->pd->handle;
 	pd->base = xp_pd(attr->pd);
-	pd->td = (struct xp_td *)attr->td;
+	pd->td = xp_td(attr->td);
 	get(&pd->base->refs);
 	if (pd->td)
 		get(&pd->td->refs);
@@ -205,7 +250,8 @@ void xp_pd_put(struct ibv_pd *ibpd)
 
 bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b)
 {
-	return a && b && a->context == b->context && a->handle == b->handle;
+	return a && b && a->context == b->context && xp_pd(a)->ctx == xp_pd(b)->ctx &&
+	       a->handle == b->handle;
 }
 
 /* ---- memory of queues ----------------------------------------------------------- */

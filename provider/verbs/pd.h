@@ -14,15 +14,19 @@
 #include <infiniband/verbs.h>
 #include <infiniband/xrocedv.h>
 
+struct xp_context;
+
 struct xp_td {
 	struct ibv_td ibtd;
-	unsigned int refs; /* of parent domains; atomic */
+	struct xp_context *ctx; /* of this process: child.h */
+	unsigned int refs;	/* of parent domains; atomic */
 };
 
 struct xp_pd {
 	struct ibv_pd ibpd;
-	unsigned int refs; /* PD: parent domains. Parent domain: QPs, SRQs and CQs. Atomic. */
-	bool unimported;   /* to be freed with the last parent domain */
+	struct xp_context *ctx; /* of this process: child.h */
+	unsigned int refs;	/* PD: parent domains. Parent domain: QPs, SRQs and CQs. Atomic. */
+	bool unimported;	/* to be freed with the last parent domain */
 
 	/* Parent domains only */
 	struct xp_pd *base; /* the PD; NULL in a PD */
@@ -34,10 +38,21 @@ struct xp_pd {
 	void *pd_context;
 };
 
-static inline struct xp_pd *xp_pd(struct ibv_pd *ibpd)
+static inline struct xp_td *xp_td(struct ibv_td *ibtd)
+{
+	return (struct xp_td *)ibtd;
+}
+
+static inline struct xp_pd *xp_pd(const struct ibv_pd *ibpd)
 {
 	return (struct xp_pd *)ibpd;
 }
+
+/*
+ * Returns the PD for verbs that create objects. In a child process a PD of the parent becomes one
+ * of the child first: child.h. Read no field of it before.
+ */
+struct xp_pd *xp_own_pd(struct ibv_pd *ibpd);
 
 struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx);
 int xp_dealloc_pd(struct ibv_pd *ibpd);

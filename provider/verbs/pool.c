@@ -17,6 +17,7 @@
 #include "provider/verbs/cq.h"
 #include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/query.h"
 #include "provider/verbs/request.h"
@@ -320,7 +321,7 @@ XP_PUBLIC const struct xrocedv_mapping *xrocedv_pool_map(struct xrocedv_pool *po
 {
 	struct entry *e;
 
-	if (xp_health(xp_ctx(pool->pd->context)) == XP_FORKED)
+	if (xp_health(xp_pd(pool->pd)->ctx) == XP_FORKED)
 		return xp_null(xp_refuse_forked(MAP));
 	pthread_mutex_lock(&pool->lock);
 	e = map(pool, sg, nents);
@@ -364,7 +365,7 @@ XP_PUBLIC int xrocedv_flush_pool(struct xrocedv_pool *pool)
 {
 	int err = 0;
 
-	if (xp_health(xp_ctx(pool->pd->context)) == XP_FORKED)
+	if (xp_health(xp_pd(pool->pd)->ctx) == XP_FORKED)
 		return -xp_refuse_forked(FLUSH);
 	pthread_mutex_lock(&pool->lock);
 	while (pool->ndirty && !err)
@@ -384,7 +385,7 @@ XP_PUBLIC int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping)
 	bool many = false;
 	int err = 0;
 
-	if (xp_health(xp_ctx(pool->pd->context)) == XP_FORKED)
+	if (xp_health(xp_pd(pool->pd)->ctx) == XP_FORKED)
 		return -xp_refuse_forked(UNMAP);
 	pthread_mutex_lock(&pool->lock);
 	if (!e->refs) {

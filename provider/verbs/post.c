@@ -5,7 +5,9 @@
 
 #include "provider/base/cancel.h"
 #include "provider/base/debug.h"
+#include "provider/verbs/ah.h"
 #include "provider/verbs/post.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 
 void xp_ring_doorbell(struct xp_qp *qp)
@@ -130,7 +132,7 @@ static bool fits_type(const struct xp_qp *qp, const struct ibv_send_wr *wr)
 
 	switch (qp->ibqp.qp_type) {
 	case IBV_QPT_UD:
-		return send && wr->wr.ud.ah && wr->wr.ud.ah->context == qp->ibqp.context;
+		return send && wr->wr.ud.ah && xp_is_of(wr->wr.ud.ah, xp_ah, qp->ctx);
 	case IBV_QPT_UC:
 		return send || write || local;
 	default:
@@ -222,7 +224,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 	bool posted;
 	int err = 0;
 
-	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED) {
+	if (xp_health(xp_qp(ibqp)->ctx) == XP_FORKED) {
 		*bad_wr = wr;
 		return -xp_refuse(POST, EIO, "%s", XP_FORKED_TEXT);
 	}
@@ -308,7 +310,7 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	uint32_t before;
 	int err = 0;
 
-	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED) {
+	if (xp_health(xp_qp(ibqp)->ctx) == XP_FORKED) {
 		*bad_wr = wr;
 		return -xp_refuse("ibv_post_recv", EIO, "%s", XP_FORKED_TEXT);
 	}

@@ -28,8 +28,7 @@ static int refuse(const char *why)
 	return xp_refuse("ibv_create_qp", EINVAL, "%s", why);
 }
 
-static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
-		      const struct ibv_qp_init_attr *attr)
+static int check_init(const struct xp_context *ctx, const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 	bool receives = attr->qp_type !=
@@ -40,11 +39,11 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 		return xp_refuse("ibv_create_qp", EOPNOTSUPP,
 				 "qp_type %d; RC, UC, UD and XRC are supported",
 				 (int)attr->qp_type);
-	if (!attr->send_cq || attr->send_cq->context != ibpd->context)
+	if (!attr->send_cq || !xp_is_of(attr->send_cq, xp_cq, ctx))
 		return refuse("send_cq is missing or of another context");
-	if (receives && (!attr->recv_cq || attr->recv_cq->context != ibpd->context))
+	if (receives && (!attr->recv_cq || !xp_is_of(attr->recv_cq, xp_cq, ctx)))
 		return refuse("recv_cq is missing or of another context");
-	if (receives && attr->srq && attr->srq->context != ibpd->context)
+	if (receives && attr->srq && !xp_is_of(attr->srq, xp_srq, ctx))
 		return refuse("srq is of another context");
 	if (!within_limit("max_send_wr", cap->max_send_wr, ctx->attr.max_qp_wr) ||
 	    !within_limit("max_send_sge", cap->max_send_sge, ctx->attr.max_sge) ||
@@ -147,12 +146,13 @@ static void set_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep)
 	cap->max_inline_data = rep->max_inline;
 }
 
-static void fill_qp(struct xp_qp *qp, struct ibv_context *ibctx, struct ibv_pd *ibpd,
+static void fill_qp(struct xp_qp *qp, struct xp_context *ctx, struct ibv_pd *ibpd,
 		    const struct ibv_qp_init_attr *attr)
 {
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND && attr->qp_type != IBV_QPT_XRC_RECV;
 
-	qp->ibqp.context = ibctx;
+	qp->ctx = ctx;
+	qp->ibqp.context = ctx->shown;
 	qp->ibqp.qp_context = attr->qp_context;
 	qp->ibqp.pd = ibpd;
 	qp->ibqp.send_cq = ibpd ? attr->send_cq : NULL;
@@ -165,10 +165,9 @@ static void fill_qp(struct xp_qp *qp, struct ibv_context *ibctx, struct ibv_pd *
 	qp->sig_all = attr->sq_sig_all;
 }
 
-struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
+struct ibv_qp *xp_qp_create(struct xp_context *ctx, struct ibv_pd *ibpd,
 			    struct ibv_qp_init_attr *attr, const struct xp_qp_request *request)
 {
-	struct xp_context *ctx = xp_ctx(ibctx);
 	struct xr_create_qp_rep rep;
 	struct xp_call call = {
 		.type = request->type,
@@ -184,7 +183,7 @@ struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
 	if (!qp)
 		return xp_null(xp_refuse_memory("ibv_create_qp"));
 	*request->cookie = (uintptr_t)qp;
-	fill_qp(qp, ibctx, ibpd, attr);
+	fill_qp(qp, ctx, ibpd, attr);
 	err = xp_call_map(ctx, &call, piece, 2);
 	if (err)
 		goto free_qp;
@@ -219,7 +218,7 @@ static struct ibv_qp *create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
 	};
 	int err;
 
-	err = check_init(xp_ctx(ibpd->context), ibpd, attr);
+	err = check_init(xp_own_pd(ibpd)->ctx, attr);
 	if (err)
 		return xp_null(err);
 	req = (struct xr_create_qp_req){
@@ -237,7 +236,7 @@ static struct ibv_qp *create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
 		req.recv_cq = attr->recv_cq->handle;
 		req.srq = attr->srq ? attr->srq->handle : 0;
 	}
-	return xp_qp_create(ibpd->context, ibpd, attr, &request);
+	return xp_qp_create(xp_pd(ibpd)->ctx, ibpd, attr, &request);
 }
 
 struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
@@ -419,8 +418,7 @@ int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return 0;
 	}
 	add_kept_access(qp, &req);
-	err = xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
-			 sizeof(rep));
+	err = xp_request(xp_qp(ibqp)->ctx, XR_MSG_MODIFY_QP, &req, sizeof(req), &rep, sizeof(rep));
 	if (err)
 		return -err;
 	qp->access_kept = false;
@@ -445,7 +443,7 @@ int xp_modify_qp_rate_limit(struct ibv_qp *ibqp, struct ibv_qp_rate_limit_attr *
 	if (attr->comp_mask)
 		return -xp_refuse("ibv_modify_qp_rate_limit", EOPNOTSUPP,
 				  "comp_mask 0x%x, must be 0", attr->comp_mask);
-	return -xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
+	return -xp_request(xp_qp(ibqp)->ctx, XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
 			   sizeof(rep));
 }
 
@@ -456,8 +454,7 @@ int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	struct xr_query_qp_rep rep;
 	int err;
 
-	err = xp_request(xp_ctx(ibqp->context), XR_MSG_QUERY_QP, &req, sizeof(req), &rep,
-			 sizeof(rep));
+	err = xp_request(xp_qp(ibqp)->ctx, XR_MSG_QUERY_QP, &req, sizeof(req), &rep, sizeof(rep));
 	if (err)
 		return -err;
 	attr_from_control(attr, &rep);
@@ -489,7 +486,7 @@ static void wait_for_acks(struct xp_qp *qp)
 int xp_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct xp_qp *qp = xp_qp(ibqp);
-	struct xp_context *ctx = xp_ctx(ibqp->context);
+	struct xp_context *ctx = xp_qp(ibqp)->ctx;
 	struct ibv_pd *ibpd = ibqp->pd;
 	struct xr_destroy_rep rep;
 	int err;

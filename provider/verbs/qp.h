@@ -26,6 +26,7 @@ struct xp_qp {
 		struct ibv_qp_ex ex;
 		struct xp_qp_ex_45 ex_45;
 	};
+	struct xp_context *ctx; /* of this process: child.h */
 	struct xp_lock sq_lock, rq_lock;
 	struct xp_ring sq, rq;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
@@ -47,7 +48,7 @@ struct xp_qp {
 	struct xr_send_wqe *wqe; /* the entry that setters change, or NULL */
 };
 
-static inline struct xp_qp *xp_qp(struct ibv_qp *ibqp)
+static inline struct xp_qp *xp_qp(const struct ibv_qp *ibqp)
 {
 	return (struct xp_qp *)ibqp;
 }
@@ -75,7 +76,7 @@ struct xp_qp_request {
  * @ibpd: NULL for an XRC target QP, which has neither CQs nor queues.
  * @attr: attr->cap is set to what the daemon granted.
  */
-struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
+struct ibv_qp *xp_qp_create(struct xp_context *ctx, struct ibv_pd *ibpd,
 			    struct ibv_qp_init_attr *attr, const struct xp_qp_request *request);
 
 #endif /* XP_QP_H */

@@ -9,8 +9,11 @@
 
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
+#include "provider/verbs/ah.h"
 #include "provider/verbs/child.h"
+#include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 #include "provider/verbs/xrc.h"
 
@@ -23,7 +26,7 @@ static struct xp_qp *of(struct ibv_qp_ex *ex)
 
 static bool forked(const struct xp_qp *qp)
 {
-	return xp_health(xp_ctx(qp->ibqp.context)) == XP_FORKED;
+	return xp_health(qp->ctx) == XP_FORKED;
 }
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -265,7 +268,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	struct xp_qp *qp = of(ex);
 	struct xr_send_wqe *wqe = current(qp);
 
-	if (wqe && ah->context != qp->ibqp.context)
+	if (wqe && !xp_is_of(ah, xp_ah, qp->ctx))
 		wqe = fail_batch(qp, xp_refuse(WR, EINVAL, "ah is of another context"));
 	if (!wqe)
 		return;
@@ -418,20 +421,20 @@ static struct ibv_qp *refuse_attr(const struct ibv_qp_init_attr_ex *attr)
 
 struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 {
+	struct xp_context *ctx = xp_ctx(xp_process_context(ibctx));
 	uint32_t mask = attr->comp_mask;
 	struct ibv_qp *ibqp;
 	struct xp_qp *qp;
 
-	ibctx = xp_process_context(ibctx);
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
-		return xp_create_target_qp(ibctx, attr);
+		return xp_create_target_qp(ctx, attr);
 	if (mask & ~COMP_MASK ||
 	    (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
 	     attr->create_flags & ~create_flags_of(attr->qp_type)) ||
 	    (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     attr->send_ops_flags & ~ops_of(attr->qp_type)))
 		return refuse_attr(attr);
-	if (!(mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != ibctx)
+	if (!(mask & IBV_QP_INIT_ATTR_PD) || !xp_is_of(attr->pd, xp_own_pd, ctx))
 		return xp_null(xp_refuse("ibv_create_qp_ex", EINVAL,
 					 "pd is missing or of another context"));
 	/* It starts like struct ibv_qp_init_attr. ibv_create_qp_ex() relies on that, too. */

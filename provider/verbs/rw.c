@@ -14,8 +14,10 @@
 #include "provider/base/fail.h"
 #include "provider/verbs/direct.h"
 #include "provider/verbs/fast_mr.h"
+#include "provider/verbs/mr.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
+#include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 
 _Static_assert(XROCEDV_RW_MAX_MESSAGE == XR_MAX_MSG_SIZE, "limit of <xroce/wire.h>");
@@ -229,7 +231,7 @@ static int check_regions(const struct xp_qp *qp, const struct xrocedv_rw_attr *a
 	for (i = 0; i < attr->num_mr; i++) {
 		struct ibv_mr *mr = attr->mr[i];
 
-		if (mr->context != qp->ibqp.context || !xp_mr(mr)->fast)
+		if (!xp_is_of(mr, xp_mr, qp->ctx) || !xp_mr(mr)->fast)
 			return refuse("a region is of another context, or not one of "
 				      "xrocedv_alloc_mr()");
 		if (!xp_pd_same(qp->ibqp.pd, mr->pd))
@@ -393,7 +395,7 @@ XP_PUBLIC int xrocedv_rw_post(struct xrocedv_rw *rw, uint64_t wr_id,
 	struct xp_qp *qp = rw->qp;
 	int err;
 
-	if (xp_health(xp_ctx(qp->ibqp.context)) == XP_FORKED)
+	if (xp_health(qp->ctx) == XP_FORKED)
 		return -xp_refuse_forked(POST);
 	if (rw->posted == rw->ops)
 		return -xp_refuse(POST, EALREADY, "the context was posted before");

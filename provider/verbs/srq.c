@@ -38,6 +38,7 @@ static int init_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, ui
 static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
 		     const struct xr_create_srq_rep *rep)
 {
+	srq->ctx = xp_pd(ibpd)->ctx;
 	srq->ibsrq.context = ibpd->context;
 	srq->ibsrq.srq_context = srq_context;
 	srq->ibsrq.pd = ibpd;
@@ -78,7 +79,7 @@ static int create_in_daemon(struct xp_context *ctx, struct xp_srq *srq,
 static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr,
 			      struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
-	struct xp_context *ctx = xp_ctx(ibpd->context);
+	struct xp_context *ctx = xp_own_pd(ibpd)->ctx;
 	struct xr_create_srq_req req = {
 		.pd = ibpd->handle,
 		.max_wr = attr->attr.max_wr,
@@ -123,21 +124,21 @@ struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 /* The struct starts like struct ibv_srq_init_attr. ibv_create_srq_ex() relies on that, too. */
 struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 {
+	struct xp_context *ctx = xp_ctx(xp_process_context(ibctx));
 	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type
 									  : IBV_SRQT_BASIC;
 
-	ibctx = xp_process_context(ibctx);
 	if (attr->comp_mask & ~COMP_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
 		return xp_null(xp_refuse("ibv_create_srq_ex", EOPNOTSUPP,
 					 "comp_mask 0x%x, known 0x%x; srq_type %d, basic or XRC",
 					 attr->comp_mask, COMP_MASK, (int)type));
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd->context != ibctx)
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !xp_is_of(attr->pd, xp_own_pd, ctx))
 		return xp_null(xp_refuse("ibv_create_srq_ex", EINVAL,
 					 "pd is missing or of another context"));
 	if (type == IBV_SRQT_BASIC)
 		return create(attr->pd, (struct ibv_srq_init_attr *)attr, NULL, NULL);
-	if ((attr->comp_mask & XRC_MASK) != XRC_MASK || attr->xrcd->context != ibctx ||
-	    attr->cq->context != ibctx)
+	if ((attr->comp_mask & XRC_MASK) != XRC_MASK || !xp_is_of(attr->xrcd, xp_xrcd, ctx) ||
+	    !xp_is_of(attr->cq, xp_cq, ctx))
 		return xp_null(
 			xp_refuse("ibv_create_srq_ex", EINVAL,
 				  "xrcd or cq of the XRC SRQ is missing or of another context"));
@@ -174,7 +175,7 @@ int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 
 	/* The old ring must not change while the daemon copies it. */
 	xp_lock(&srq->lock);
-	err = xp_call_map(xp_ctx(ibsrq->context), &call, &piece, 1);
+	err = xp_call_map(xp_srq(ibsrq)->ctx, &call, &piece, 1);
 	if (!err && mask & IBV_SRQ_MAX_WR) {
 		err = init_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
 		attr->max_wr = rep.max_wr;
@@ -187,7 +188,7 @@ int xp_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct xr_handle_req req = { .handle = ibsrq->handle };
 	struct xr_query_srq_rep rep;
-	int err = xp_request(xp_ctx(ibsrq->context), XR_MSG_QUERY_SRQ, &req, sizeof(req), &rep,
+	int err = xp_request(xp_srq(ibsrq)->ctx, XR_MSG_QUERY_SRQ, &req, sizeof(req), &rep,
 			     sizeof(rep));
 
 	if (err)
@@ -213,7 +214,7 @@ static void wait_for_acks(struct xp_srq *srq)
 int xp_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct xp_srq *srq = xp_srq(ibsrq);
-	struct xp_context *ctx = xp_ctx(ibsrq->context);
+	struct xp_context *ctx = xp_srq(ibsrq)->ctx;
 	struct ibv_pd *ibpd = ibsrq->pd;
 	struct xr_destroy_rep rep;
 	int err;
@@ -256,7 +257,7 @@ int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	struct xp_ring *r = &srq->ring;
 	int err = 0;
 
-	if (xp_health(xp_ctx(ibsrq->context)) == XP_FORKED) {
+	if (xp_health(xp_srq(ibsrq)->ctx) == XP_FORKED) {
 		*bad_wr = wr;
 		return -xp_refuse("ibv_post_srq_recv", EIO, "%s", XP_FORKED_TEXT);
 	}

@@ -15,6 +15,7 @@ struct xp_cq;
 
 struct xp_srq {
 	struct ibv_srq ibsrq;
+	struct xp_context *ctx; /* of this process: child.h */
 	struct xp_lock lock;
 	struct xp_ring ring; /* wr_id is not used; tail only if flushing */
 	uint32_t max_sge;

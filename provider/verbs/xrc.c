@@ -41,13 +41,13 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return xp_null(xp_refuse_memory("ibv_open_xrcd"));
-	ibctx = xp_process_context(ibctx);
-	err = xp_call(xp_ctx(ibctx), &call);
+	xrcd->ctx = xp_ctx(xp_process_context(ibctx));
+	err = xp_call(xrcd->ctx, &call);
 	if (err) {
 		free(xrcd);
 		return xp_null(err);
 	}
-	xrcd->ibxrcd.context = ibctx;
+	xrcd->ibxrcd.context = xrcd->ctx->shown;
 	xrcd->handle = rep.handle;
 	return &xrcd->ibxrcd;
 }
@@ -55,14 +55,14 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 int xp_close_xrcd(struct ibv_xrcd *ibxrcd)
 {
 	struct xp_xrcd *xrcd = xp_xrcd(ibxrcd);
-	int err = xp_release(xp_ctx(ibxrcd->context), XR_MSG_CLOSE_XRCD, xrcd->handle, NULL);
+	int err = xp_release(xrcd->ctx, XR_MSG_CLOSE_XRCD, xrcd->handle, NULL);
 
 	if (!err)
 		free(xrcd);
 	return -err;
 }
 
-struct ibv_qp *xp_create_target_qp(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *xp_create_target_qp(struct xp_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct xr_create_qp_req req = { .type = IBV_QPT_XRC_RECV };
 	const struct xp_qp_request request = {
@@ -80,11 +80,11 @@ struct ibv_qp *xp_create_target_qp(struct ibv_context *ibctx, struct ibv_qp_init
 					 "comp_mask 0x%x of an XRC target QP, known 0x%x",
 					 attr->comp_mask,
 					 IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD));
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || attr->xrcd->context != ibctx)
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !xp_is_of(attr->xrcd, xp_xrcd, ctx))
 		return xp_null(xp_refuse("ibv_create_qp_ex", EINVAL,
 					 "xrcd is missing or of another context"));
 	req.xrcd = xp_xrcd(attr->xrcd)->handle;
-	return xp_qp_create(ibctx, pd, (struct ibv_qp_init_attr *)attr, &request);
+	return xp_qp_create(ctx, pd, (struct ibv_qp_init_attr *)attr, &request);
 }
 
 #define OPEN_MASK                                                                                  \
@@ -94,6 +94,7 @@ struct ibv_qp *xp_create_target_qp(struct ibv_context *ibctx, struct ibv_qp_init
 
 struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *attr)
 {
+	struct xp_context *ctx = xp_ctx(xp_process_context(ibctx));
 	uint32_t mask = attr->comp_mask;
 	struct ibv_qp_init_attr init = {
 		.qp_context = mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
@@ -107,16 +108,15 @@ struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *at
 		.cookie = &req.cookie,
 	};
 
-	ibctx = xp_process_context(ibctx);
 	if (mask & ~OPEN_MASK)
 		return xp_null(xp_refuse("ibv_open_qp", EOPNOTSUPP, "comp_mask 0x%x, known 0x%x",
 					 mask, OPEN_MASK));
-	if ((mask & OPEN_REQUIRED) != OPEN_REQUIRED || attr->xrcd->context != ibctx ||
+	if ((mask & OPEN_REQUIRED) != OPEN_REQUIRED || !xp_is_of(attr->xrcd, xp_xrcd, ctx) ||
 	    (mask & IBV_QP_OPEN_ATTR_TYPE && attr->qp_type != IBV_QPT_XRC_RECV))
 		return xp_null(
 			xp_refuse("ibv_open_qp", EINVAL,
 				  "qp_num or xrcd is missing, xrcd is of another context, or "
 				  "qp_type is not IBV_QPT_XRC_RECV"));
 	req.xrcd = xp_xrcd(attr->xrcd)->handle;
-	return xp_qp_create(ibctx, NULL, &init, &request);
+	return xp_qp_create(ctx, NULL, &init, &request);
 }

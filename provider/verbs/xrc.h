@@ -7,8 +7,11 @@
 
 #include <infiniband/verbs.h>
 
+struct xp_context;
+
 struct xp_xrcd {
 	struct ibv_xrcd ibxrcd;
+	struct xp_context *ctx; /* of this process: child.h */
 	uint32_t handle;
 };
 
@@ -21,7 +24,7 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 int xp_close_xrcd(struct ibv_xrcd *ibxrcd);
 
 /* Creates a target QP, and opens an existing one. Return NULL and errno on error. */
-struct ibv_qp *xp_create_target_qp(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *xp_create_target_qp(struct xp_context *ctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *attr);
 
 #endif /* XP_XRC_H */

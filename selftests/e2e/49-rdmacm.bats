@@ -424,3 +424,12 @@ killed_while_connected() {
 	done
 	no_cm_ids
 }
+
+@test "a forked child connects by librdmacm like its parent" {
+	local how
+
+	for how in closed open; do
+		pair -t 40 "$BIN/rdma_cm_fork" "serve-$how" "$A4" "$PORT" -- "$BIN/rdma_cm_fork" "$how" "$A4" "$PORT"
+	done
+	no_cm_ids
+}

@@ -281,6 +281,14 @@ struct ibv_context *xp_process_context(struct ibv_context *ibctx)
 	return ibctx;
 }
 
+void xp_child_lock(void)
+{
+}
+
+void xp_child_unlock(void)
+{
+}
+
 int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid)
 {
 	return -ENODATA;
@@ -328,7 +336,7 @@ void host_open(struct direct_host *host, struct world *w, uint32_t ip)
 	host->w = w;
 	host->ip = ip;
 	host->wake = -1;
-	host->ctx.ibctx = &host->ibctx;
+	host->ctx.ibctx = host->ctx.shown = &host->ibctx;
 	host->ctx.workers = 1;
 	host->ctx.wake = &host->wake;
 	host->ctx.doorbells = &host->doorbell;
