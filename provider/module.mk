@@ -8,7 +8,8 @@ PROVIDER_SRCS := \
 	$(addprefix provider/verbs/, \
 		advise_mr.c ah.c async_event.c buf.c child.c comp_channel.c context.c context_alloc.c cq.c cq_arm.c \
 		cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c dm.c drain.c dv.c event_socket.c fast_mr.c faults.c \
-		integrity.c mr.c mw.c nap.c others.c pd.c pool.c post.c qp.c qp_ex.c query.c request.c rw.c srq.c token_file.c xrc.c) \
+		integrity.c mr.c mw.c nap.c others.c pd.c pool.c post.c qp.c qp_ex.c query.c request.c rw.c srq.c token_file.c \
+		xrc.c) \
 	$(addprefix provider/cm/, \
 		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c watch.c) \
 	$(addprefix provider/preload/, \

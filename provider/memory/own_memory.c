@@ -29,7 +29,7 @@ static bool is_kept(void)
 	return kept >= 0 && !fstat(kept, &st) && is_same(&st, &identity);
 }
 
-/* Returns true if it is of this process. After vfork() the parent may find a number of its child. */
+/* Returns true if it is of this process: vfork() may leave the parent a number of its child. */
 static bool is_own(void)
 {
 	struct stat st;

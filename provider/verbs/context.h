@@ -74,8 +74,8 @@ static inline struct xp_context *xp_ctx(const struct ibv_context *ibctx)
 }
 
 /*
- * Returns whether an object of verbs, which may be of another library, is of this context. wrap: the
- * function that returns the object of this library
+ * Returns whether an object of verbs, which may be of another library, is of this context.
+ * wrap: the function that returns the object of this library
  */
 #define xp_is_of(object, wrap, c) ((object)->context == (c)->shown && wrap(object)->ctx == (c))
 

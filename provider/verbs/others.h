@@ -4,8 +4,8 @@
  *
  * A program may hold a lock while it polls. If the poll pauses then, threads that spin for the lock
  * have the processor instead, for a time slice each, and nothing proceeds. They use processor time
- * and do not poll, which is how they are recognized; for a time after that no poll of
- * the CQ pauses. Threads that sleep, and threads that poll themselves, need nothing that the paused thread
+ * and do not poll, which is how they are recognized; for a time after that no poll of the CQ
+ * pauses. Threads that sleep, and threads that poll themselves, need nothing that the paused thread
  * holds. A thread that computes looks like one that spins.
  */
 #ifndef XP_OTHERS_H

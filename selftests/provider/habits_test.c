@@ -331,7 +331,7 @@ static int in_child(int (*drop)(void), bool after_open)
 	return status;
 }
 
-/* Returns true if a child of a process that dropped its privileges has a descriptor of its memory. */
+/* Returns 0 if a child of a process that dropped its privileges has no descriptor of its memory. */
 static int memory_is_inherited(void)
 {
 	char link[64], target[64];

@@ -424,8 +424,8 @@ static int uses_own_objects(struct fixture *f, struct ibv_pd *pd)
 }
 
 /*
- * A PD of the parent can be used. Verbs on its other objects fail, and the child's objects cannot be
- * combined with them.
+ * A PD of the parent can be used. Verbs on its other objects fail, and the child's objects cannot
+ * be combined with them.
  */
 static int parents_objects_fail(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp,
 				struct ibv_pd *own)
