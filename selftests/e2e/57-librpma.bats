@@ -13,11 +13,12 @@ setup_file() {
 	gcc -w -O2 -o "$RUN/rpma" selftests/e2e/rpma_exchange.c -lrpma
 }
 
-# rpma CLIENT_HOST ADDRESS KIND [wait]
+# rpma CLIENT_HOST ADDRESS KIND [wait]: the client waits for its last message to be completed, or disconnects at once
 rpma() {
 	local n
 
 	n=$(iterations 200)
+	[[ ${4:-} == wait ]] || n=3
 	pair -c "$1" "$RUN/rpma" server "$2" "$PORT" "$3" -- "$RUN/rpma" client "$2" "$PORT" "$3" "$n" "${@:4}"
 	grep -q "the server has the last message" "$OUT/server"
 	grep -q "the client has all answers" "$OUT/client"
@@ -40,4 +41,14 @@ rpma() {
 
 @test "librpma receives from a shared receive queue" {
 	rpma b "$A4" srq wait
+}
+
+@test "the last message of a librpma program that disconnects at once arrives" {
+	local kind i
+
+	for kind in cq rcq channel srq; do
+		for ((i = 0; i < 3; i++)); do
+			rpma b "$A4" $kind
+		done
+	done
 }

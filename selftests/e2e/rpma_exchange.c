@@ -130,16 +130,20 @@ static struct rpma_cq *receive_cq(void)
 	return cq;
 }
 
-/* Waits for a completion of either CQ and returns its opcode. */
+/*
+ * Waits for a completion and returns its opcode. A shared channel may tell of the other CQ, whose
+ * completions stay there.
+ */
 static enum ibv_wc_opcode next_completion(struct rpma_cq *cq)
 {
+	struct rpma_cq *told;
 	struct ibv_wc wc;
 	bool is_rcq;
 	int ret;
 
 	while ((ret = rpma_cq_get_wc(cq, 1, &wc, NULL)) == RPMA_E_NO_COMPLETION) {
 		if (!strcmp(kind, "channel"))
-			ok("wait", rpma_conn_wait(conn, 0, &cq, &is_rcq));
+			ok("wait", rpma_conn_wait(conn, 0, &told, &is_rcq));
 		else
 			ok("wait", rpma_cq_wait(cq));
 	}
