@@ -84,13 +84,16 @@ void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check);
 void xd_mover_io_submit_parts(struct xt_mem_io *io, const struct xt_mem_piece *part, uint32_t n,
 			      bool check);
 void xd_mover_io_free(struct xt_mem_io *io);
+bool xd_mover_io_cancel(struct xt_mem_io *io);
 
 /*
- * Returns true if a write to a region was submitted and has not ended, as far as the workers have
- * noticed. An integrity region is written by writes to its pieces. All workers are paused; m may be
- * NULL.
+ * For struct xt_mem_ops: a mark behind the accesses that were submitted so far, and whether one of
+ * those before a mark has not ended, as far as the workers have noticed; false if the mover hangs.
+ * mem NULL: to any region. m may be NULL. Any thread, after a pause of the workers or
+ * quiesce_keys(), so that it sees what they have submitted.
  */
-bool xd_mover_writing(const struct xd_mover *m, const struct xt_mem *mem);
+uint32_t xd_mover_mark(const struct xd_mover *m);
+bool xd_mover_in_use(const struct xd_mover *m, const struct xt_mem *mem, uint32_t mark);
 
 /*
  * Lists mappings as xd_proc_maps() does. Waits for the mover, or until it is ended: for jobs of the

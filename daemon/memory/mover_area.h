@@ -42,10 +42,11 @@ static inline uint32_t xd_part_len(uint64_t part)
 
 #define XD_STAGING_PIECES (XD_STAGING_LARGE + XD_STAGING_SMALL)
 
+enum xd_move_state { XD_MOVE_WAITS, XD_MOVE_BEGUN, XD_MOVE_CANCELLED };
+
 struct xd_move {
 	/* written by the daemon before it adds 1 to `submitted` */
-	uint8_t op;	   /* enum xt_mem_op */
-	uint8_t cancelled; /* set at any time: the result is not needed any more */
+	uint8_t op;	/* enum xt_mem_op */
 	uint8_t check;	/* whether the owner has mapped the bytes with the rights for this access */
 	uint8_t last;	/* WRITE: the last bytes are stored after all others */
 	uint16_t parts; /* 0, or READ and WRITE of parts, xd_part() of each at data + XD_PARTS */
@@ -53,6 +54,11 @@ struct xd_move {
 	uint64_t addr; /* in the client's process; parts: unused */
 	uint64_t data; /* READ and WRITE: offset in the area */
 	uint64_t compare, value;
+	/*
+	 * enum xd_move_state, atomic. XD_MOVE_WAITS is replaced by the mover, which begins, or by
+	 * the daemon, which needs the access no more.
+	 */
+	uint8_t state;
 	/* written by the mover before it adds 1 to `executed` */
 	int32_t err;
 	uint64_t old;

@@ -21,6 +21,16 @@ struct piece {
 	uint8_t state;
 };
 
+/*
+ * What a submitted access is for, until it has ended. Other threads read it while workers change
+ * it: what they read of an access that has not ended is right, the rest does not matter.
+ */
+struct use {
+	const struct xt_mem *mem;	    /* atomic, stored last; NULL: none */
+	const struct xt_integrity *through; /* atomic */
+	uint32_t mark;			    /* atomic */
+};
+
 /* State of one worker for one mover; under the lock of the worker unless noted */
 struct channel {
 	struct xd_mover *mover;
@@ -52,6 +62,8 @@ struct xd_mover {
 	uint16_t free_large, free_small;
 	uint32_t starving; /* atomic: channels that wait for staging */
 	struct piece piece[XD_STAGING_PIECES];
+	struct use use[XD_STAGING_PIECES];
+	uint32_t marks;	       /* atomic: accesses that were submitted */
 	struct xd_mover *next; /* to be freed */
 	struct channel channel[];
 };

@@ -9,6 +9,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
+#include "daemon/transport/ending.h"
 #include "daemon/transport/transport.h"
 #include "mover.h"
 #include "mover_internal.h"
@@ -112,6 +113,57 @@ static void wake_mover(struct xd_mover *m)
 		syscall(SYS_futex, asleep, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+static void begin_use(struct xd_mover *m, const struct piece *p)
+{
+	struct use *u = &m->use[p - m->piece];
+	uint32_t mark = __atomic_fetch_add(&m->marks, 1, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&u->mark, mark, __ATOMIC_RELAXED);
+	__atomic_store_n(&u->through, p->io.through, __ATOMIC_RELAXED);
+	__atomic_store_n(&u->mem, p->io.mem, __ATOMIC_RELEASE);
+}
+
+static void end_use(struct xd_mover *m, const struct piece *p)
+{
+	__atomic_store_n(&m->use[p - m->piece].mem, NULL, __ATOMIC_RELEASE);
+}
+
+uint32_t xd_mover_mark(const struct xd_mover *m)
+{
+	return m ? __atomic_load_n(&m->marks, __ATOMIC_RELAXED) : 0;
+}
+
+static bool concerns(const struct use *u, const struct xt_mem *mem, uint32_t mark)
+{
+	const struct xt_mem *used = __atomic_load_n(&u->mem, __ATOMIC_ACQUIRE);
+	const struct xt_integrity *through = __atomic_load_n(&u->through, __ATOMIC_RELAXED);
+
+	if (!used || (int32_t)(__atomic_load_n(&u->mark, __ATOMIC_RELAXED) - mark) >= 0)
+		return false;
+	return !mem || used == mem || (through && through == mem->integrity);
+}
+
+/* Returns true if no access has ended for a long time, although some are under way. */
+static bool hangs(const struct xd_mover *m)
+{
+	uint64_t last = 0, since;
+
+	for (uint32_t i = 0; i < m->all->workers; i++) {
+		since = __atomic_load_n(&m->channel[i].since, __ATOMIC_RELAXED);
+		if (since > last)
+			last = since;
+	}
+	return xd_now() > last + XT_ENDING_NS;
+}
+
+bool xd_mover_in_use(const struct xd_mover *m, const struct xt_mem *mem, uint32_t mark)
+{
+	for (uint32_t i = 0; m && i < XD_STAGING_PIECES; i++)
+		if (concerns(&m->use[i], mem, mark))
+			return !hangs(m);
+	return false;
+}
+
 static void submit(struct xt_mem_io *io, uint64_t addr, uint32_t parts, bool check)
 {
 	struct piece *p = (struct piece *)io; /* io is its first member */
@@ -120,6 +172,7 @@ static void submit(struct xt_mem_io *io, uint64_t addr, uint32_t parts, bool che
 	uint32_t at = c->submitted % XD_MOVER_RING;
 	uint64_t now = c->submitted == c->collected ? xd_now() : 0;
 
+	begin_use(m, p);
 	p->at = at;
 	p->state = PIECE_SUBMITTED;
 	c->piece[at] = (uint16_t)(p - m->piece);
@@ -179,6 +232,18 @@ void xd_movers_end_round(struct xd_movers *ms, uint32_t worker)
 	}
 }
 
+/* A mover that has ended executes nothing, but its process may still be in an access. */
+bool xd_mover_io_cancel(struct xt_mem_io *io)
+{
+	struct piece *p = (struct piece *)io;
+	uint8_t waiting = XD_MOVE_WAITS;
+
+	return __atomic_compare_exchange_n(&p->channel->ring->move[p->at].state, &waiting,
+					   XD_MOVE_CANCELLED, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_RELAXED) ||
+	       waiting == XD_MOVE_CANCELLED;
+}
+
 void xd_mover_io_free(struct xt_mem_io *io)
 {
 	struct piece *p = (struct piece *)io;
@@ -188,7 +253,7 @@ void xd_mover_io_free(struct xt_mem_io *io)
 		return;
 	}
 	p->state = PIECE_DROPPED;
-	__atomic_store_n(&p->channel->ring->move[p->at].cancelled, 1, __ATOMIC_RELAXED);
+	xd_mover_io_cancel(io);
 }
 
 /* ---- results --------------------------------------------------------------------- */
@@ -197,6 +262,7 @@ static void finish(struct channel *c, uint32_t at, int err)
 {
 	struct piece *p = &c->mover->piece[c->piece[at]];
 
+	end_use(c->mover, p);
 	if (p->state == PIECE_DROPPED) {
 		xd_staging_put(p);
 		return;
@@ -267,27 +333,6 @@ static bool offer_room(struct channel *c)
 	set_waiting(c, false);
 	xt_mem_io_room(m->all->worker[c->worker].worker.engine, &c->pool);
 	return true;
-}
-
-static bool channel_writes(const struct channel *c, const struct xt_mem *mem)
-{
-	const struct xt_mem_io *io;
-
-	for (uint32_t i = c->collected; i != c->submitted; i++) {
-		io = &c->mover->piece[c->piece[i % XD_MOVER_RING]].io;
-		if (io->op != XT_MEM_READ &&
-		    (io->mem == mem || (io->through && io->through == mem->integrity)))
-			return true;
-	}
-	return false;
-}
-
-bool xd_mover_writing(const struct xd_mover *m, const struct xt_mem *mem)
-{
-	for (uint32_t i = 0; m && i < m->all->workers; i++)
-		if (channel_writes(&m->channel[i], mem))
-			return true;
-	return false;
 }
 
 bool xd_movers_collect(struct xd_movers *ms, uint32_t worker, uint64_t now, uint64_t *next)

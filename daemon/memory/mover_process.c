@@ -76,12 +76,15 @@ static int execute_parts(const struct xd_move *m, uint8_t *data)
 
 static int execute(struct xd_move *m)
 {
-	uint8_t *data = (uint8_t *)mover.area + m->data;
-	int err = __atomic_load_n(&m->cancelled, __ATOMIC_RELAXED) ? -ECANCELED : 0;
+	uint8_t *data = (uint8_t *)mover.area + m->data, waiting = XD_MOVE_WAITS;
+	int err = 0;
 
-	if (!err && m->parts)
+	if (!__atomic_compare_exchange_n(&m->state, &waiting, XD_MOVE_BEGUN, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return -ECANCELED;
+	if (m->parts)
 		return execute_parts(m, data);
-	if (!err && m->check)
+	if (m->check)
 		err = xd_proc_check(mover.maps_fd, m->addr, m->len, m->op != XT_MEM_READ);
 	if (err)
 		return err;

@@ -44,6 +44,21 @@ static void private_io_submit(struct xt_mem_io *io)
 		xd_mover_io_submit(io, io->seg->addr + io->off, mem->checked);
 }
 
+static const struct xd_mover *mover_of(const struct xt_mem *mem)
+{
+	return xd_proc_mover(((const struct xd_mem *)mem)->proc);
+}
+
+static uint32_t private_mark(const struct xt_mem *mem)
+{
+	return xd_mover_mark(mover_of(mem));
+}
+
+static bool private_in_use(const struct xt_mem *mem, uint32_t mark)
+{
+	return xd_mover_in_use(mover_of(mem), mem, mark);
+}
+
 void xd_mem_absent(const struct xd_mem *mem)
 {
 	struct xd_absent *a = mem->absent;
@@ -61,5 +76,14 @@ const struct xt_mem_ops xd_private_ops = {
 	.io_new = private_io_new,
 	.io_submit = private_io_submit,
 	.io_free = xd_mover_io_free,
+	.io_cancel = xd_mover_io_cancel,
+	.mark = private_mark,
+	.in_use = private_in_use,
 	.absent = private_absent,
+};
+
+/* An integrity region is accessed by its pieces in other regions, see integrity.h. */
+const struct xt_mem_ops xd_integrity_ops = {
+	.mark = private_mark,
+	.in_use = private_in_use,
 };

@@ -61,6 +61,8 @@ struct xd_mem {
 
 /* Of all regions with private segments and of those on demand */
 extern const struct xt_mem_ops xd_private_ops;
+/* Of integrity regions, whose pieces belong to regions of xd_mem.proc */
+extern const struct xt_mem_ops xd_integrity_ops;
 
 /* Returns true for regions without memory of the client: device memory and null regions. */
 static inline bool xd_seg_alone(const struct xr_mr_segment *segment, uint32_t segments)

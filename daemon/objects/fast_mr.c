@@ -8,6 +8,7 @@
 
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
 #include "daemon/transport/integrity.h"
 #include "mr.h"
@@ -60,7 +61,8 @@ static int integrity_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_
 		free(in);
 		return -ENOMEM;
 	}
-	mr->mem->xt.ops = &xt_integrity_ops;
+	mr->mem->xt.ops = &xd_integrity_ops;
+	mr->mem->proc = xd_proc_get(xd_client_proc(c));
 	mr->mem->xt.integrity = in;
 	err = xd_shm_alloc(c,
 			   sizeof(struct xr_integrity) +

@@ -12,8 +12,6 @@
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
-#include "daemon/memory/mover.h"
-#include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
 #include "client_memory.h"
 #include "dm.h"
@@ -88,69 +86,9 @@ static void free_mr(struct xd_object *obj)
 	unmap_later(c, mr, false);
 }
 
-/*
- * A write of a mover that has started takes effect after the key is gone. DEREG_MR replies when
- * such writes have ended, as the program may use the memory for something else then; but it does
- * not wait long, as the memory may hang.
- */
-#define WRITES_WAIT_NS 20000000u
-#define WRITES_POLL_NS 100000
-
-/*
- * Returns the process whose mover writes to the region, or NULL. An integrity region consists of
- * pieces of other regions. These belong to this process, unless another one shares the PD; then
- * only that process's DEREG_MR waits for the writes.
- */
-static const struct xd_proc *written_by(const struct xd_client *c, const struct xd_mem *mem)
+static void unused(struct xd_client *c, struct xd_ending *e)
 {
-	if (mem && mem->xt.integrity)
-		return xd_client_proc(c);
-	return mem && mem->tiers & 1u << XR_SEG_PRIVATE ? mem->proc : NULL;
-}
-
-static bool being_written(const struct xd_client *c, const struct xd_mr *mr)
-{
-	const struct xd_proc *proc = written_by(c, mr->mem);
-	struct xd_workers *ws = c->dev->workers;
-	bool writing;
-
-	if (!proc)
-		return false;
-	xd_workers_pause(ws);
-	writing = xd_mover_writing(xd_proc_mover(proc), &mr->mem->xt);
-	xd_workers_resume_no_wake(ws);
-	return writing;
-}
-
-static void wait_run(struct xd_client_job *job)
-{
-	const struct timespec pause = { .tv_nsec = WRITES_POLL_NS };
-
-	(void)job;
-	nanosleep(&pause, NULL);
-}
-
-static void wait_done(struct xd_client_job *job)
-{
-	struct xd_mr *mr = container_of(job, struct xd_mr, unmap);
-
-	if (xd_now() < mr->wait_until && being_written(job->client, mr))
-		xd_client_add_next_job(job->client, job);
-	else
-		unmap_later(job->client, mr, true);
-}
-
-/* Unmaps the memory and replies, when no write is under way. */
-static void unmap_after_writes(struct xd_client *c, struct xd_mr *mr)
-{
-	if (!being_written(c, mr)) {
-		unmap_later(c, mr, true);
-		return;
-	}
-	mr->wait_until = xd_now() + WRITES_WAIT_NS;
-	mr->unmap.run = wait_run;
-	mr->unmap.done = wait_done;
-	xd_client_add_job(c, &mr->unmap);
+	unmap_later(c, container_of(e, struct xd_mr, ending), true);
 }
 
 /* Fails if windows are bound to the region. */
@@ -185,7 +123,9 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (err)
 		return err;
 	end_mr(mr);
-	unmap_after_writes(c, mr);
+	xd_ending_region(&mr->ending, mr->mem);
+	mr->ending.then = unused;
+	xd_ending_wait(c, &mr->ending);
 	return XD_LATER;
 }
 

@@ -4,6 +4,7 @@
 #define XD_MR_H
 
 #include "daemon/clients/client.h"
+#include "ending.h"
 
 struct json;
 struct xd_dm;
@@ -22,7 +23,7 @@ struct xd_mr {
 	struct xd_mem *mem;
 	struct xd_client_job unmap; /* unmaps the memory */
 	bool reply;		    /* a DEREG_MR waits for the unmap: reply then */
-	uint64_t wait_until;	    /* for writes that are under way, before the unmap */
+	struct xd_ending ending;    /* of accesses that are under way, before the unmap */
 	struct xd_piece lists;	    /* fast regions: page lists */
 };
 

@@ -27,10 +27,11 @@
 /* A registration: the region as requested, and the job that builds it */
 struct build {
 	struct xd_client_job job;
-	struct xd_mr *mr; /* new, or the one to change */
-	bool rereg;	  /* REREG_MR, not REG_MR */
-	bool unmapped;	  /* no segment is accessed by a mapping, see absent.h */
-	bool new_memory;  /* IBV_REREG_MR_CHANGE_TRANSLATION */
+	struct xd_mr *mr;      /* new, or the one to change */
+	bool rereg;	       /* REREG_MR, not REG_MR */
+	bool unmapped;	       /* no segment is accessed by a mapping, see absent.h */
+	bool new_memory;       /* IBV_REREG_MR_CHANGE_TRANSLATION */
+	struct xd_mr *changed; /* by REREG_MR */
 	struct xd_pd *pd;
 	struct xd_dm *dm;
 	uint32_t access, flags;
@@ -48,6 +49,7 @@ struct build {
 	struct xd_proc_quota quota; /* for new_proc */
 	struct xd_proc *new_proc;   /* created from descriptors of this request */
 	struct xd_mem *mem;
+	struct xd_ending ending; /* REREG_MR: of accesses to the old memory */
 };
 
 static int check_access(struct xd_client *c, uint32_t *access)
@@ -385,12 +387,24 @@ static void explain(struct xd_client *c, const struct build *b)
 			  (unsigned long long)b->addr, (unsigned long long)b->length, what);
 }
 
+/* Nothing uses the old memory, or the rights that the region had, any more. */
+static void unused(struct xd_client *c, struct xd_ending *e)
+{
+	struct build *b = container_of(e, struct build, ending);
+	struct xd_reply *rep = xd_reply_start();
+
+	if (!c->ending)
+		reply_mr(b->changed, rep);
+	release(c, b);
+	xd_reply_send(c, 0, rep);
+}
+
 static void build_done(struct xd_client_job *job)
 {
 	struct build *b = container_of(job, struct build, job);
-	struct xd_reply *rep = xd_reply_start();
 	struct xd_client *c = job->client;
 	struct xd_mr *mr = b->mr;
+	struct xd_reply *rep;
 	int err = b->err;
 
 	if (b->new_proc)
@@ -399,6 +413,14 @@ static void build_done(struct xd_client_job *job)
 		xd_mem_unmap(b->mem);
 	if (!err && !c->ending)
 		err = b->rereg ? finish_rereg(c, b) : finish_reg(c, b);
+	if (!err && !c->ending && b->rereg) {
+		b->changed = mr;
+		xd_ending_region(&b->ending, b->mem);
+		b->ending.then = unused;
+		xd_ending_wait(c, &b->ending);
+		return;
+	}
+	rep = xd_reply_start();
 	if (!err && !c->ending)
 		reply_mr(mr, rep);
 	if (b->err)

@@ -9,6 +9,7 @@
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/memory/region.h"
 #include "mr.h"
 #include "objects.h"
 #include "pd.h"
@@ -35,23 +36,34 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 	return xd_xdp_key_set(c->dev->xdp, mw->key->index, &mw->key->entry);
 }
 
-static void free_mw(struct xd_object *obj)
+/* used: notes the accesses to the region that the window was bound to; NULL: does not */
+static void free_window(struct xd_client *c, struct xd_mw *mw, struct xd_ending *used)
 {
-	struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
-	struct xd_client *c = obj->client;
+	const struct xt_shared *shared = &c->dev->shared;
+	const struct xt_key *region;
 	uint32_t index;
 
 	if (mw->key) {
 		index = mw->key->index;
 		xd_workers_pause(c->dev->workers);
+		region = xt_keys_by_index(shared->keys, mw->key->parent);
+		if (used)
+			xd_ending_region(used, region ? (struct xd_mem *)region->mem : NULL);
 		xt_window_unbind(&c->dev->shared, mw->key);
-		xt_keys_release(c->dev->shared.keys, mw->key);
+		xt_keys_release(shared->keys, mw->key);
 		xd_workers_resume_no_wake(c->dev->workers);
 		/* The index cannot be in use again: only the control thread allocates keys. */
 		xd_xdp_key_del(c->dev->xdp, index);
 	}
 	mw->pd->obj.refs--;
-	xd_object_del(obj);
+	xd_object_del(&mw->obj);
+}
+
+static void free_mw(struct xd_object *obj)
+{
+	struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
+
+	free_window(obj->client, mw, NULL);
 	free(mw);
 }
 
@@ -89,6 +101,12 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return 0;
 }
 
+static void unused(struct xd_client *c, struct xd_ending *e)
+{
+	free(container_of(e, struct xd_mw, ending));
+	xd_reply_send(c, 0, NULL);
+}
+
 int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
@@ -96,8 +114,10 @@ int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!mw)
 		return -ENOENT;
-	free_mw(&mw->obj);
-	return 0;
+	free_window(c, mw, &mw->ending);
+	mw->ending.then = unused;
+	xd_ending_wait(c, &mw->ending);
+	return XD_LATER;
 }
 
 /* Workers are paused because engines change the key. */

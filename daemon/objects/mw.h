@@ -4,6 +4,7 @@
 #define XD_MW_H
 
 #include "daemon/clients/client.h"
+#include "ending.h"
 
 struct xd_pd;
 struct xt_key;
@@ -11,7 +12,8 @@ struct xt_key;
 struct xd_mw {
 	struct xd_object obj;
 	struct xd_pd *pd;
-	struct xt_key *key; /* its entry has the range that the window is bound to */
+	struct xt_key *key;	 /* its entry has the range that the window is bound to */
+	struct xd_ending ending; /* DEALLOC_MW: of accesses to that range */
 };
 
 extern const struct xd_kind_ops xd_mw_ops;

@@ -88,6 +88,7 @@ static void wait_done(struct xd_client_job *job)
 	struct waiting *w = container_of(job, struct waiting, job);
 	struct xd_client *c = job->client;
 	struct xd_reply *rep;
+	int err;
 
 	/* if the client is ending, its QPs are freed already */
 	if (!c->ending && xd_now() < w->until && sends(xd_object_get(c, XD_QP, w->qp), &w->mark)) {
@@ -96,7 +97,9 @@ static void wait_done(struct xd_client_job *job)
 	}
 	if (!c->ending) {
 		rep = xd_reply_start();
-		xd_reply_send(c, w->then(c, w->request, rep), rep);
+		err = w->then(c, w->request, rep);
+		if (err != XD_LATER)
+			xd_reply_send(c, err, rep);
 	}
 	free(w);
 }

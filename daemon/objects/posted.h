@@ -24,7 +24,7 @@ bool xd_qp_send_posted(struct xd_qp *qp, struct xt_send_mark *mark);
  */
 void xd_qp_send_last(struct xd_client *c, struct xd_qp *qp);
 
-/* Executes a request, and returns 0 or -errno. */
+/* Executes a request, and returns 0, -errno or XD_LATER. */
 typedef int (*xd_posted_fn)(struct xd_client *c, const void *request, struct xd_reply *rep);
 /*
  * Calls then() when that is sent, at most a second later; the request is copied. Returns the result

@@ -12,6 +12,7 @@
 #include "daemon/gsi/gsi.h"
 #include "daemon/netdev/net.h"
 #include "cq.h"
+#include "ending.h"
 #include "mcast.h"
 #include "objects.h"
 #include "pd.h"
@@ -58,43 +59,94 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return 0;
 }
 
-/* Destroys the engine's QP. No events are raised for it afterwards. */
-static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
+struct destroyed {
+	struct xd_ending ending;
+	struct xt_qp *xt;
+	uint32_t async_events;
+};
+
+static void free_xt(struct xd_client *c, struct xt_qp *xt, uint32_t worker)
 {
+	xd_worker_pause(c->dev->workers, worker);
+	xt_qp_forget(xt);
+	xd_worker_resume_no_wake(c->dev->workers, worker);
+	xt_qp_free(xt);
+}
+
+/* Removes the QP from its engine. Returns it; NULL if it is used by others. */
+static struct xt_qp *remove_xt(struct xd_client *c, struct xd_qp *qp, bool *ending)
+{
+	struct xt_qp *xt = qp->xt;
+
+	if (qp->target)
+		return xd_target_leave(qp, ending);
+	xd_qp_unbind_windows(c, qp);
+	xd_workers_pause(c->dev->workers);
+	xd_doorbell_clear(c, qp->worker, qp->slot);
+	xt_qp_remove(xt);
+	*ending = xt_qp_ending(xt);
+	xd_workers_resume(c->dev->workers);
+	xd_qp_retire(qp);
+	xd_qp_log_failure(qp);
+	qp->xt = NULL;
+	/* The QPN cannot be in use again: only the control thread allocates QPNs. */
+	xd_xdp_qp_del(c->dev->xdp, qp->qpn);
+	return xt;
+}
+
+/*
+ * Destroys the engine's QP. No events are raised for it afterwards. later: takes it over if writes
+ * that it has given up are being executed; NULL: does not
+ */
+static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp, struct destroyed *later)
+{
+	bool ending = false;
+	struct xt_qp *xt;
+
 	if (!qp->xt)
 		return;
 	xd_qp_publish_destroyed(qp);
 	xd_mcast_leave(qp);
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);
-	if (qp->target) {
-		xd_target_leave(qp);
-		return;
-	}
-	xd_qp_unbind_windows(c, qp);
-	xd_workers_pause(c->dev->workers);
-	xd_doorbell_clear(c, qp->worker, qp->slot);
-	xt_qp_remove(qp->xt);
-	xd_workers_resume(c->dev->workers);
-	xd_qp_retire(qp);
-	xd_qp_log_failure(qp);
-	xt_qp_free(qp->xt);
-	qp->xt = NULL;
-	/* The QPN cannot be in use again: only the control thread allocates QPNs. */
-	xd_xdp_qp_del(c->dev->xdp, qp->qpn);
+	xt = remove_xt(c, qp, &ending);
+	if (later && ending)
+		later->xt = xt;
+	else if (xt && ending)
+		free_xt(c, xt, qp->worker);
+	else if (xt)
+		xt_qp_free(xt);
 }
 
+static void reply_destroyed(struct xd_client *c, struct xd_ending *e)
+{
+	struct destroyed *d = container_of(e, struct destroyed, ending);
+	struct xd_reply *rep = xd_reply_start();
+
+	XD_REPLY(rep, xr_destroy_rep)->async_events = d->async_events;
+	if (d->xt)
+		free_xt(c, d->xt, d->ending.worker);
+	free(d);
+	xd_reply_send(c, 0, rep);
+}
+
+/* Replies when no write of the QP is being executed. */
 static int destroy(struct xd_client *c, const void *request, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = request;
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
-	struct xr_destroy_rep *r;
+	struct destroyed *d = calloc(1, sizeof(*d));
 
-	destroy_in_engine(c, qp);
-	r = XD_REPLY(rep, xr_destroy_rep);
-	r->async_events = xd_event_end(&qp->async);
+	if (!d)
+		return -ENOMEM;
+	destroy_in_engine(c, qp, d);
+	if (d->xt)
+		xd_ending_qp(&d->ending, d->xt, qp->worker);
+	d->async_events = xd_event_end(&qp->async);
 	xd_qp_free(qp);
-	return 0;
+	d->ending.then = reply_destroyed;
+	xd_ending_wait(c, &d->ending);
+	return XD_LATER;
 }
 
 int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -115,7 +167,7 @@ void xd_qp_free(struct xd_qp *qp)
 	struct xd_client *c = qp->obj.client;
 
 	if (c) {
-		destroy_in_engine(c, qp);
+		destroy_in_engine(c, qp, NULL);
 		xd_net_gid_release(c->dev->net, &qp->gid);
 		if (qp->gsi)
 			xd_gsi_take_back(c->dev->gsi);

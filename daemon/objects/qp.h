@@ -23,8 +23,9 @@ struct xd_qp {
 	uint32_t type, qpn, slot, worker;
 	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	uint32_t sq_sig_all;
-	bool gsi;			 /* queue pair 1 */
-	struct xd_pd *pd;		 /* NULL: XRC_RECV, which has no CQs either */
+	bool gsi;	  /* queue pair 1 */
+	bool ending;	  /* RESET, ERR: when the state changed, writes were being executed */
+	struct xd_pd *pd; /* NULL: XRC_RECV, which has no CQs either */
 	struct xd_cq *send_cq, *recv_cq; /* recv_cq NULL: XRC_SEND */
 	struct xd_srq *srq;		 /* NULL: none */
 	struct xd_xrcd *xrcd;		 /* XRC_RECV only */

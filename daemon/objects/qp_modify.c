@@ -2,12 +2,14 @@
 /* Changes of queue pairs: MODIFY_QP, and new paths after the network changed. */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
+#include "ending.h"
 #include "objects.h"
 #include "port.h"
 #include "posted.h"
@@ -32,6 +34,13 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 	return xd_xdp_qp_set(dev->xdp, qp->qpn, &entry);
 }
 
+/* After RESET and ERR, peers and READs do not write to the program's memory any more. */
+static bool ends_rights(const struct xr_modify_qp_req *q)
+{
+	return q->attr_mask & IBV_QP_STATE &&
+	       (q->attr.qp_state == XR_QPS_RESET || q->attr.qp_state == XR_QPS_ERR);
+}
+
 /* Changes the QP in its engine. Its worker is paused. */
 static int change(struct xd_device *dev, struct xd_qp *qp, const struct xr_modify_qp_req *q,
 		  const struct xt_path *path)
@@ -49,6 +58,7 @@ static int change(struct xd_device *dev, struct xd_qp *qp, const struct xr_modif
 		if (err)
 			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
 	}
+	qp->ending = !err && ends_rights(q) && xt_qp_ending(qp->xt);
 	return err;
 }
 
@@ -162,9 +172,44 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	return err;
 }
 
+struct modified {
+	struct xd_ending ending;
+	uint32_t state;
+};
+
+static void ended(struct xd_client *c, struct xd_ending *e)
+{
+	struct modified *m = container_of(e, struct modified, ending);
+	struct xd_reply *rep = xd_reply_start();
+
+	XD_REPLY(rep, xr_modify_qp_rep)->state = m->state;
+	free(m);
+	xd_reply_send(c, 0, rep);
+}
+
+/* To RESET or ERR: replies when the writes have ended that were being executed. */
+static int modify_and_wait(struct xd_client *c, const struct xr_modify_qp_req *q,
+			   struct xd_reply *rep)
+{
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct modified *m = calloc(1, sizeof(*m));
+	int err = m ? modify_now(c, q, NULL, rep) : -ENOMEM;
+
+	if (err || !qp->ending) {
+		free(m);
+		return err;
+	}
+	m->state = q->attr.qp_state;
+	xd_ending_qp(&m->ending, qp->xt, qp->worker);
+	m->ending.then = ended;
+	xd_ending_wait(c, &m->ending);
+	return XD_LATER;
+}
+
 static int modify_after_posted(struct xd_client *c, const void *request, struct xd_reply *rep)
 {
-	return modify_now(c, request, NULL, rep);
+	return ends_rights(request) ? modify_and_wait(c, request, rep)
+				    : modify_now(c, request, NULL, rep);
 }
 
 int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

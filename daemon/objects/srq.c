@@ -10,7 +10,9 @@
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "client_memory.h"
 #include "cq.h"
+#include "ending.h"
 #include "objects.h"
 #include "qp.h"
 #include "pd.h"
@@ -228,19 +230,46 @@ int xd_do_query_srq(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* ---- destroy --------------------------------------------------------------------- */
 
+struct destroy {
+	struct xd_ending ending;
+	uint32_t async_events;
+};
+
+static void destroyed(struct xd_client *c, struct xd_ending *e)
+{
+	struct destroy *d = container_of(e, struct destroy, ending);
+	struct xd_reply *rep = xd_reply_start();
+
+	XD_REPLY(rep, xr_destroy_rep)->async_events = d->async_events;
+	free(d);
+	xd_reply_send(c, 0, rep);
+}
+
+/*
+ * Targets of XRC may have receives of the SRQ, and write to them. They begin no more writes without
+ * its number.
+ */
 int xd_do_destroy_srq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_srq *srq = xd_object_get(c, XD_SRQ, q->handle);
+	struct destroy *d;
 
 	if (!srq)
 		return -ENOENT;
 	if (srq->obj.refs)
 		return xd_refuse(c, -EBUSY, "%u QPs use the SRQ", srq->obj.refs);
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
 	take_number(c, srq);
-	XD_REPLY(rep, xr_destroy_rep)->async_events = xd_event_end(&srq->async);
+	if (srq->xrcd)
+		xd_ending_all(&d->ending, xd_client_proc(c));
+	d->async_events = xd_event_end(&srq->async);
 	free_srq(&srq->obj);
-	return 0;
+	d->ending.then = destroyed;
+	xd_ending_wait(c, &d->ending);
+	return XD_LATER;
 }
 
 static void put_srq(struct json *j, const struct xd_srq *srq, const struct xt_srq *xt)

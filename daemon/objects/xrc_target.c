@@ -70,19 +70,22 @@ void xd_target_join(struct xd_qp *qp, struct xd_target *t)
 	qp->worker = t->worker;
 }
 
-void xd_target_leave(struct xd_qp *qp)
+struct xt_qp *xd_target_leave(struct xd_qp *qp, bool *ending)
 {
 	struct xd_device *dev = qp->obj.client->dev;
 	struct xd_target *t = qp->target;
+	struct xt_qp *xt = t->xt;
 
 	xd_workers_pause(dev->workers);
 	*qp->pprev_handle = qp->next_handle;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = qp->pprev_handle;
-	if (t->handles)
-		xt_qp_set_flow(t->xt, xd_client_flow(t->handles->obj.client, t->worker));
-	else
-		xt_qp_remove(t->xt);
+	if (t->handles) {
+		xt_qp_set_flow(xt, xd_client_flow(t->handles->obj.client, t->worker));
+	} else {
+		xt_qp_remove(xt);
+		*ending = xt_qp_ending(xt);
+	}
 	xd_workers_resume(dev->workers);
 	if (!t->handles) {
 		xd_qp_retire(qp);
@@ -91,9 +94,9 @@ void xd_target_leave(struct xd_qp *qp)
 	qp->xt = NULL;
 	qp->target = NULL;
 	if (t->handles)
-		return;
-	xt_qp_free(t->xt);
+		return NULL;
 	xd_xdp_qp_del(dev->xdp, t->qpn);
 	xd_net_gid_release(dev->net, &t->gid);
 	free(t);
+	return xt;
 }

@@ -3,6 +3,7 @@
 #ifndef XD_XRC_TARGET_H
 #define XD_XRC_TARGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/netdev/net.h"
@@ -27,7 +28,10 @@ uint64_t xd_target_bytes(void);
 struct xd_target *xd_target_new(struct xd_client *c, uint32_t domain);
 /* Adds a handle. */
 void xd_target_join(struct xd_qp *qp, struct xd_target *t);
-/* Removes a handle. The target QP is destroyed with its last handle. */
-void xd_target_leave(struct xd_qp *qp);
+/*
+ * Removes a handle. With the last one, removes the target QP from its engine and returns it; else
+ * returns NULL. *ending: xt_qp_ending() of the removed QP
+ */
+struct xt_qp *xd_target_leave(struct xd_qp *qp, bool *ending);
 
 #endif /* XD_XRC_TARGET_H */

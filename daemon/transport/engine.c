@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cq_event.h"
+#include "ending.h"
 #include "engine.h"
 #include "flow.h"
 #include "list.h"
@@ -44,6 +45,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 	xt_flow_init(&e->flow, e);
 	xt_list_init(&e->acks_due);
 	xt_list_init(&e->resumed);
+	xt_list_init(&e->polls);
 	xt_list_init(&e->dropped);
 	return e;
 }
@@ -162,7 +164,7 @@ static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 	bool more = false;
 	uint32_t cost = xt_resp_run(qp, budget, &more);
 
-	if (qp->info.state == XR_QPS_ERR || qp->info.state == XR_QPS_SQE)
+	if ((qp->info.state == XR_QPS_ERR || qp->info.state == XR_QPS_SQE) && xt_qp_may_flush(qp))
 		cost += flush(qp, budget, &more);
 	if (xt_may_send(qp) && !qp->engine->tx_full) {
 		if (qp->info.type == XR_QPT_UD)
@@ -195,10 +197,14 @@ static uint32_t serve(struct xt_flow *f)
 
 uint64_t xt_engine_next(struct xt_engine *e)
 {
+	uint64_t timer, poll;
+
 	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due) ||
 	    !xt_list_empty(&e->resumed) || !xt_list_empty(&e->dropped))
 		return e->now;
-	return xt_timer_next(e);
+	timer = xt_timer_next(e);
+	poll = xt_ending_next(e);
+	return timer < poll ? timer : poll;
 }
 
 bool xt_engine_short_rounds(const struct xt_engine *e)
@@ -220,6 +226,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 
 	e->now = now;
 	e->tx_full = false;
+	xt_ending_run(e);
 	xt_resume(e);
 	run_timers(e);
 	send_acks(e);

@@ -37,6 +37,7 @@
  *   step.c        accesses to memory that may wait, and their staging memory
  *   step_read.c, step_write.c  reads and reading ahead; writes and atomics
  *   early.c       packets received before earlier ones
+ *   ending.c      accesses that outlive the right to their memory
  *   park.c        QPs that wait for memory
  *   resume.c      their next steps
  *   park_pool.c   blocks for packets of these QPs
@@ -74,6 +75,7 @@ struct xt_engine {
 	struct xt_flow flow;	  /* of QPs that were created without one */
 	struct xt_list acks_due;  /* QPs that have responses to send */
 	struct xt_list resumed;	  /* QPs whose accesses to memory have finished */
+	struct xt_list polls;	  /* QPs that wait for accesses to end, see ending.h */
 	struct xt_list dropped;	  /* struct xt_parked of QPs that were stopped, to be freed */
 	uint32_t flows_in_flight; /* flows that have packets in flight */
 	const struct xt_flow *received; /* of the last packet */

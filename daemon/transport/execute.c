@@ -2,9 +2,11 @@
 /* Checks and executes requests of the peer, and completes receives (IBTA 9.7.4.1). */
 
 #include "copy.h"
+#include "ending.h"
 #include "engine.h"
 #include "execute.h"
 #include "key_wr.h"
+#include "loopback_stop.h"
 #include "qp.h"
 #include "rd.h"
 #include "rq.h"
@@ -64,6 +66,15 @@ enum xt_outcome xt_resp_refuse_injected(struct xt_qp *qp, struct xt_result *res,
 	return refuse_request(qp, res, nak, XR_VERR_INJECTED);
 }
 
+/* Returns true if data of the peer may be on its way to memory. */
+static bool is_written(const struct xt_qp *qp)
+{
+	const struct xt_step *step = qp->park.step;
+
+	return xt_posted(&qp->park, XT_PARK_RESPONDER) || step[XT_STEP_EXECUTE].used ||
+	       step[XT_STEP_POST].used || step[XT_STEP_ENDING].used || xt_loopback_writes(qp);
+}
+
 enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
 				       const struct xt_wc_error *error)
 {
@@ -77,7 +88,10 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
 	if (xt_posted_before(qp))
 		return XT_PARKED;
 	res->nak = nak;
-	xt_rq_complete(qp, &cqe, false);
+	if (is_written(qp))
+		qp->rq.failure = *error; /* xt_rq_flush() completes it when the writes have ended */
+	else
+		xt_rq_complete(qp, &cqe, false);
 	fail(qp, nak, XR_VERR_NONE);
 	return XT_REFUSED;
 }
@@ -207,17 +221,26 @@ static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_reques
 
 /*
  * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the key is invalidated after the data is stored and before
- * the receive completes. If it cannot be invalidated, the receive completes with an error.
+ * the receive completes. If it cannot be invalidated, the receive completes with an error. Accesses
+ * by other QPs may have to be waited for.
  */
-static enum xt_outcome invalidate(struct xt_qp *qp, uint32_t rkey, struct xt_result *res)
+static enum xt_outcome invalidate(struct xt_qp *qp, const struct xt_request *rq,
+				  struct xt_result *res)
 {
 	struct xt_wc_error error = { .status = IBV_WC_REM_INV_REQ_ERR };
-	enum xr_reason why = xt_invalidate_remote(qp, rkey);
+	struct xt_responder *resp = &qp->resp;
+	enum xr_reason why = resp->invalidated ? XR_OK : xt_invalidate_remote(qp, rq->inv_rkey);
 
-	if (why == XR_OK)
+	if (why != XR_OK) {
+		error.verr = XR_VERR_INVALIDATE | why << 8;
+		return xt_resp_refuse_receive(qp, res, XR_NAK_REMOTE_ACCESS, &error);
+	}
+	resp->invalidated = xt_ending_key_waits(&qp->ending.key[XT_PARK_RESPONDER], qp->engine);
+	if (!resp->invalidated)
 		return XT_ACCEPTED;
-	error.verr = XR_VERR_INVALIDATE | why << 8;
-	return xt_resp_refuse_receive(qp, res, XR_NAK_REMOTE_ACCESS, &error);
+	/* over loopback, the requester executes it again */
+	xt_ending_poll(rq->src.qp ? rq->src.qp : qp);
+	return XT_PARKED;
 }
 
 enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
@@ -254,12 +277,12 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
 		return xt_resp_refuse_receive(qp, res, XR_NAK_REMOTE_OPERATIONAL, &res->error);
-	resp->done += rq->len;
 	if (rq->flags & XR_EXT_IETH) {
-		outcome = invalidate(qp, rq->inv_rkey, res);
+		outcome = invalidate(qp, rq, res);
 		if (outcome != XT_ACCEPTED)
 			return outcome;
 	}
+	resp->done += rq->len;
 	advance(qp, rq, XT_KIND_SEND);
 	if (!end)
 		return XT_ACCEPTED;

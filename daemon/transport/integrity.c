@@ -7,8 +7,6 @@
 
 #define BUFFER XT_INTEGRITY_BUFFER
 
-const struct xt_mem_ops xt_integrity_ops;
-
 /* Adds the result of a part to that of the whole: -EINPROGRESS does not stop an access. */
 static bool goes_on(int *result, int err)
 {

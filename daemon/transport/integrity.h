@@ -60,9 +60,6 @@ struct xt_integrity {
 	struct xt_integrity_state state[XT_INTEGRITY_STATES];
 };
 
-/* The operations of their struct xt_mem, which has no segments */
-extern const struct xt_mem_ops xt_integrity_ops;
-
 /*
  * Copies the list of a registration (list: 0 or 1) of len bytes on the wire. Returns false if it is
  * invalid.

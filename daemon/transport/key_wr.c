@@ -9,6 +9,7 @@
  * only. If the key was VALID, other engines may use it until xt_ops.quiesce_keys() returns. The PD,
  * type and flags of a key do not change as long as work requests can change the key.
  */
+#include "ending.h"
 #include "engine.h"
 #include "integrity.h"
 #include "key_wr.h"
@@ -36,6 +37,20 @@ static void quiesce(struct xt_engine *e)
 {
 	if (e->ops->quiesce_keys)
 		e->ops->quiesce_keys(e->ctx);
+}
+
+/*
+ * Other engines may have used a key until now. Notes the accesses that its change must wait for,
+ * those to its region.
+ */
+static void end_use(struct xt_qp *qp, const struct xt_key *key, struct xt_ending_key *ending)
+{
+	struct xt_engine *e = qp->engine;
+
+	quiesce(e);
+	if (key->entry.type == XR_KEY_MW)
+		key = xt_keys_by_index(e->shared->keys, key->parent);
+	xt_ending_key_begin(ending, key);
 }
 
 static void mirror(struct xt_engine *e, const struct xt_key *key)
@@ -159,7 +174,7 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 		set_state(key, XR_KEY_VALID);
 		return why;
 	}
-	quiesce(e);
+	end_use(qp, key, &qp->ending.key[remote ? XT_PARK_RESPONDER : XT_PARK_REQUESTER]);
 	if (key->entry.type == XR_KEY_MW)
 		detach(e->shared, key);
 	set_state(key, XR_KEY_FREE);
@@ -288,7 +303,7 @@ static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
 		return why;
 	}
 	if (was_valid)
-		quiesce(e);
+		end_use(qp, window, &qp->ending.key[XT_PARK_REQUESTER]);
 	detach(e->shared, window);
 	attach(qp, window, parent, w);
 	set_state(window, parent ? XR_KEY_VALID : XR_KEY_FREE);

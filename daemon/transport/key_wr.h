@@ -9,11 +9,12 @@
 void xt_key_wr_load(struct xt_swqe *w, const struct xr_send_wqe *wqe);
 /*
  * Executes a work request of XT_KIND_LOCAL. If it fails, returns false with w->error set and has no
- * effect.
+ * effect. It may complete when xt_ending_key_waits() returns false for the requester.
  */
 bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w);
 /*
  * Executes the peer's SEND with Invalidate. Returns XR_OK, or the reason why this is not allowed.
+ * Its receive may complete when xt_ending_key_waits() returns false for the responder.
  */
 enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
 

@@ -5,28 +5,21 @@
 #include "loopback_stop.h"
 #include "qp.h"
 #include "resend.h"
+#include "step_io.h"
 
-void xt_loopback_stop_peer(struct xt_qp *qp)
+/*
+ * Ends the step with which the peer of a QP moves pieces into its memory. Returns false if the
+ * peer's engine is busy.
+ */
+static bool end_pieces(struct xt_qp *qp, struct xt_qp *peer)
 {
 	struct xt_engine *e = qp->engine;
-	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
-	struct xt_step *step = peer ? &peer->park.step[XT_STEP_SEND] : NULL;
+	struct xt_step *step = &peer->park.step[XT_STEP_SEND];
 	/* stopped by a piece that it moves itself */
 	bool entered = qp->park.step[XT_STEP_SEND].moving;
 
-	if (!peer || peer == qp || !peer->path.loopback || peer->attr.dest_qp_num != qp->info.qpn)
-		return;
-	/* the writes that it had posted were given up */
-	if (peer->engine == e && xt_has_posted(peer) && xt_may_send(peer))
-		xt_req_go_back(peer);
-	if (!__atomic_load_n(&step->used, __ATOMIC_RELAXED))
-		return;
-	/* stopped by a piece that the peer moves, which sees the result */
-	if (step->moving)
-		return;
-	/* if the peer's engine is busy, the accesses take effect */
 	if (!entered && !xt_engine_enter(e, peer->engine))
-		return;
+		return false;
 	if (step->used) {
 		xt_step_clear(step);
 		xt_step_end(&peer->park.step[XT_STEP_AHEAD]);
@@ -36,4 +29,84 @@ void xt_loopback_stop_peer(struct xt_qp *qp)
 	}
 	if (!entered)
 		xt_engine_leave(e, peer->engine);
+	return true;
+}
+
+/* Returns true if a step has begun a write that has not finished. */
+static bool is_writing(const struct xt_step *step)
+{
+	const struct xt_list *l;
+
+	for (l = step->io.next; l != &step->io; l = l->next)
+		if (XT_IO_OF(l)->op != XT_MEM_READ && !XT_IO_OF(l)->done)
+			return true;
+	return false;
+}
+
+static bool may_write(const struct xt_qp *peer)
+{
+	return __atomic_load_n(&peer->park.step[XT_STEP_SEND].used, __ATOMIC_RELAXED) ||
+	       __atomic_load_n(&peer->park.step[XT_STEP_ENDING].used, __ATOMIC_RELAXED);
+}
+
+/* Returns the loopback peer that may move pieces into the memory of a QP, or NULL. */
+static struct xt_qp *peer_of(const struct xt_qp *qp)
+{
+	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, qp->attr.dest_qp_num);
+
+	return peer && peer != qp && peer->path.loopback && peer->attr.dest_qp_num == qp->info.qpn
+		       ? peer
+		       : NULL;
+}
+
+bool xt_loopback_writes(const struct xt_qp *qp)
+{
+	const struct xt_qp *peer = qp->path.loopback ? peer_of(qp) : NULL;
+
+	return peer && may_write(peer);
+}
+
+void xt_loopback_stop_peer(struct xt_qp *qp)
+{
+	struct xt_qp *peer = peer_of(qp);
+	struct xt_step *step = peer ? &peer->park.step[XT_STEP_SEND] : NULL;
+
+	if (!peer)
+		return;
+	/* the writes that it had posted were given up */
+	if (peer->engine == qp->engine && xt_has_posted(peer) && xt_may_send(peer))
+		xt_req_go_back(peer);
+	if (!may_write(peer))
+		return;
+	/* stopped by a piece that the peer moves, which sees the result: not while it does */
+	if (!step->moving)
+		qp->ending.stopped = end_pieces(qp, peer);
+	else if (is_writing(step))
+		qp->ending.stopped = false;
+	else
+		return;
+	qp->ending.peer = peer->info.qpn;
+}
+
+bool xt_loopback_ending(struct xt_qp *qp)
+{
+	struct xt_ending *ending = &qp->ending;
+	struct xt_qp *peer;
+
+	if (__builtin_expect(!ending->peer, true))
+		return false;
+	peer = xt_qp_by_num(qp->engine->shared->qps, ending->peer);
+	if (!peer || peer == qp) {
+		ending->peer = 0;
+		return false;
+	}
+	if (peer->park.step[XT_STEP_SEND].moving)
+		return true;
+	if (!ending->stopped)
+		ending->stopped = end_pieces(qp, peer);
+	if (!ending->stopped ||
+	    __atomic_load_n(&peer->park.step[XT_STEP_ENDING].used, __ATOMIC_RELAXED))
+		return true;
+	ending->peer = 0;
+	return false;
 }

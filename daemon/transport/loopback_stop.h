@@ -2,6 +2,8 @@
 #ifndef XT_LOOPBACK_STOP_H
 #define XT_LOOPBACK_STOP_H
 
+#include <stdbool.h>
+
 struct xt_qp;
 
 /*
@@ -9,5 +11,12 @@ struct xt_qp;
  * may use for something else once the QP's receives are flushed.
  */
 void xt_loopback_stop_peer(struct xt_qp *qp);
+/* Returns true if there are any. */
+bool xt_loopback_writes(const struct xt_qp *qp);
+/*
+ * Returns true if some of them could not be given up yet, or are being executed. Tries again to
+ * give them up.
+ */
+bool xt_loopback_ending(struct xt_qp *qp);
 
 #endif /* XT_LOOPBACK_STOP_H */

@@ -134,6 +134,23 @@ struct xt_mem_ops {
 	 * begin any more if that can still be prevented, and is not reported.
 	 */
 	void (*io_free)(struct xt_mem_io *io);
+	/*
+	 * Prevents an access that was submitted and is not finished. Returns false if that is too
+	 * late, as it is being executed: it will be finished like any other.
+	 */
+	bool (*io_cancel)(struct xt_mem_io *io);
+	/*
+	 * Returns a mark that separates the accesses that any engine has submitted so far from
+	 * later ones; 0 without accesses. NULL: memory that never waits.
+	 */
+	uint32_t (*mark)(const struct xt_mem *mem);
+	/*
+	 * Returns true if an access to the region that was submitted before the mark has not ended,
+	 * also one that was released meanwhile. An integrity region is accessed by accesses to its
+	 * pieces. Returns false if no access has ended for XT_ENDING_NS (ending.h): the memory
+	 * hangs, and nobody should wait for it. By any thread, also while workers run.
+	 */
+	bool (*in_use)(const struct xt_mem *mem, uint32_t mark);
 
 	/* An access to a mapped segment found an absent page and failed. NULL: nothing to do. */
 	void (*absent)(struct xt_mem *mem);

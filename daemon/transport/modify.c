@@ -351,6 +351,7 @@ static void clear_state(struct xt_qp *qp)
 	qp->mtu = 0;
 	qp->mtu_shift = 0;
 	qp->ring_bad = qp->drained = qp->no_windows = false;
+	qp->ending.key[XT_PARK_REQUESTER].region = 0;
 }
 
 static void to_reset(struct xt_qp *qp)

@@ -12,6 +12,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	cq_event.c \
 	crc.c \
 	early.c \
+	ending.c \
 	engine.c \
 	execute.c \
 	flow.c \

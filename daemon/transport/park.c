@@ -43,7 +43,7 @@ void xt_park_stop(struct xt_qp *qp)
 	unsigned i;
 
 	xt_list_del(&p->resume_link);
-	for (i = 0; i < XT_STEPS; i++)
+	for (i = 0; i < XT_STEP_ENDING; i++)
 		xt_step_end(&p->step[i]);
 	for (i = 0; i < XT_PARK_SIDES; i++) {
 		xt_posted_free(qp, i);

@@ -84,6 +84,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->retry_timer.slot = qp->rate_timer.slot = XT_NO_TIMER;
 	xt_list_init(&qp->active_link);
 	xt_list_init(&qp->ack_link);
+	xt_list_init(&qp->ending.poll_link);
 	xt_park_init(qp);
 }
 
@@ -191,6 +192,7 @@ void xt_qp_remove(struct xt_qp *qp)
 {
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
+	qp->ending.key[XT_PARK_REQUESTER].region = 0;
 	count_receivers(qp, -1);
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 }
@@ -204,11 +206,17 @@ void xt_qp_free(struct xt_qp *qp)
 	free(qp);
 }
 
+void xt_qp_forget(struct xt_qp *qp)
+{
+	xt_step_forget(qp);
+}
+
 void xt_qp_destroy(struct xt_qp *qp)
 {
 	if (!qp)
 		return;
 	xt_qp_remove(qp);
+	xt_qp_forget(qp);
 	xt_qp_free(qp);
 }
 
@@ -284,6 +292,7 @@ void xt_qp_stop(struct xt_qp *qp)
 	qp->req.wait = XT_WAIT_NONE;
 	qp->resp.ack_due = XT_ACK_DUE_NONE;
 	xt_park_stop(qp);
+	xt_ending_stop(qp);
 	if (qp->path.loopback)
 		xt_loopback_stop_peer(qp);
 }
@@ -322,6 +331,31 @@ void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t
 	XR_PROBE4(qp_error, qp->info.qpn, xt_failure_cause(&qp->failure), status, verr);
 }
 
+/* IBTA 10.3.1: the QP takes no more receives of the SRQ, and those taken have completed. */
+static void flush_in_error(struct xt_qp *qp)
+{
+	begin_flush(qp);
+	if (qp->srq)
+		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+bool xt_qp_ending(struct xt_qp *qp)
+{
+	return qp->park.step[XT_STEP_ENDING].used || xt_loopback_ending(qp) ||
+	       xt_ending_key_waits(&qp->ending.key[XT_PARK_REQUESTER], qp->engine);
+}
+
+/* The QP is flushed when what it has given up has ended. The caller may be another engine. */
+static void hold(struct xt_qp *qp)
+{
+	struct xt_engine *e = qp->engine;
+
+	qp->ending.hold_until = e->now + XT_ENDING_NS;
+	xt_ending_poll(qp);
+	if (e->ops->wake)
+		e->ops->wake(e->ctx, e);
+}
+
 void xt_qp_error(struct xt_qp *qp, bool own)
 {
 	if (qp->info.state == XR_QPS_ERR)
@@ -330,10 +364,25 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 	xt_qp_stop(qp);
 	if (own)
 		qp->engine->ops->qp_state(qp->engine->ctx, qp);
-	begin_flush(qp);
-	/* IBTA 10.3.1: the QP takes no more receives of the SRQ, and those taken have completed */
-	if (qp->srq)
-		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+	if (xt_qp_ending(qp))
+		hold(qp);
+	else
+		flush_in_error(qp);
+}
+
+bool xt_qp_may_flush(struct xt_qp *qp)
+{
+	struct xt_ending *ending = &qp->ending;
+
+	if (__builtin_expect(!ending->hold_until, true))
+		return true;
+	if (qp->engine->now < ending->hold_until && xt_qp_ending(qp)) {
+		xt_ending_poll(qp);
+		return false;
+	}
+	ending->hold_until = 0;
+	flush_in_error(qp);
+	return true;
 }
 
 void xt_qp_sq_error(struct xt_qp *qp)
@@ -382,7 +431,7 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 
 	qp->engine->now = now;
 	if (qp->info.state == XR_QPS_ERR || qp->info.state == XR_QPS_SQE) {
-		if (xt_qp_flush(qp, DOORBELL_FLUSH))
+		if (xt_qp_may_flush(qp) && xt_qp_flush(qp, DOORBELL_FLUSH))
 			xt_activate(qp);
 	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->req.producer != sends) {
 		xt_activate(qp);

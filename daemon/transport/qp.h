@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "ending.h"
 #include "list.h"
 #include "packet.h"
 #include "park.h"
@@ -57,6 +58,7 @@ struct xt_requester {
 	uint32_t cur;	    /* the one that `next` belongs to */
 	uint32_t loaded;    /* first one not copied from the ring */
 	uint32_t producer;  /* as last read */
+	struct xt_wc_error failure; /* of `completed`, until the QP is flushed; status 0: none */
 
 	/* PSNs: unacked <= next <= max */
 	uint32_t unacked;  /* oldest not acknowledged */
@@ -161,6 +163,7 @@ struct xt_responder {
 	uint8_t rnr_timer; /* XT_ACK_DUE_RNR_NAK */
 	uint32_t pd;	   /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
 	uint32_t srqn;	   /* XRC: SRQ number of that request */
+	bool invalidated;  /* that request has invalidated its key, and is not complete */
 
 	/* message being received */
 	uint32_t length; /* WRITE: from the RETH */
@@ -197,7 +200,8 @@ struct xt_receive {
 	uint32_t srqn;	    /* XRC: number of the SRQ that it was taken from */
 	uint32_t num_sge;
 	uint64_t wr_id;
-	uint64_t length; /* bytes of its SGEs */
+	uint64_t length;	    /* bytes of its SGEs */
+	struct xt_wc_error failure; /* of `completed`, until the QP is flushed; status 0: none */
 };
 
 /* ---- the queue pair ------------------------------------------------------------------------- */
@@ -255,6 +259,7 @@ struct xt_qp {
 	struct xr_psn_entry *psn;
 	struct xt_template tmpl; /* not for UD: each address handle has its own */
 	struct xt_park park;
+	struct xt_ending ending;
 	struct xt_failure failure;
 };
 
@@ -313,6 +318,10 @@ void xt_qp_completion_lost(struct xt_qp *qp);
  * are left.
  */
 bool xt_qp_flush(struct xt_qp *qp, uint32_t most);
+/*
+ * ERR and SQE: returns true if the QP may be flushed now, and begins that if it could not before.
+ */
+bool xt_qp_may_flush(struct xt_qp *qp);
 /* Stores a state in the QP and in its rings, where the provider reads it. */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
 /* Removes the QP from all lists and timers, and clears its packets in flight and the ACK due. */

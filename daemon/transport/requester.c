@@ -19,8 +19,10 @@
  *
  * A work request that only changes keys (XT_KIND_LOCAL) has no PSN. It is executed when it becomes
  * the current one, that is, before the work requests behind it (IBTA 10.8.3.3). Earlier ones may
- * still be in flight, except before LOCAL_INV. It completes in order.
+ * still be in flight, except before LOCAL_INV. It completes in order, when what had begun to access
+ * the memory of its key has ended (ending.h).
  */
+#include "ending.h"
 #include "engine.h"
 #include "flow.h"
 #include "gaps.h"
@@ -155,14 +157,19 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 {
 	struct xt_requester *r = &qp->req;
 
-	if (!w->done) {
+	if (!w->executed) {
 		if (!begin_allowed(qp, w))
 			return false;
 		xt_flow_charge(qp->flow, XT_PACKET_COST);
 		if (!xt_key_wr_execute(qp, w))
 			return true;
-		w->done = true;
+		w->executed = true;
 	}
+	if (xt_ending_key_waits(&qp->ending.key[XT_PARK_REQUESTER], qp->engine)) {
+		xt_ending_poll(qp);
+		return false;
+	}
+	w->done = true;
 	return r->cur++ != r->retired || xt_sq_retire(qp);
 }
 

@@ -245,9 +245,11 @@ bool xt_rq_flush(struct xt_qp *qp, uint32_t most)
 	for (; left(qp) && most; most--) {
 		cqe = (struct xr_cqe){
 			.wr_id = rq->taken ? rq->wr_id : wr_id_at(qp, rq->consumer),
-			.status = IBV_WC_WR_FLUSH_ERR,
+			.status = rq->failure.status ? rq->failure.status : IBV_WC_WR_FLUSH_ERR,
+			.vendor_err = rq->failure.verr,
 			.opcode = IBV_WC_RECV,
 		};
+		rq->failure = (struct xt_wc_error){ 0 };
 		pass(rq);
 		complete(qp, &cqe, false);
 	}

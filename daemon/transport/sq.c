@@ -388,15 +388,11 @@ bool xt_sq_retire(struct xt_qp *qp)
 void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 {
 	struct xt_requester *r = &qp->req;
-	struct xt_swqe *w = xt_swqe(qp, r->completed);
-	bool ok = complete(qp, r->completed, w->wr_id, w->opcode, w->length, &error);
 
-	r->completed++;
-	if (ok)
-		xt_qp_note(qp, XT_CAUSE_REQUEST, error.status, error.verr);
-	if (!ok)
-		xt_qp_completion_lost(qp);
-	else if (xt_unreliable(qp))
+	/* what the QP gives up may still write data of READs: the flush completes it */
+	r->failure = error;
+	xt_qp_note(qp, XT_CAUSE_REQUEST, error.status, error.verr);
+	if (xt_unreliable(qp))
 		xt_qp_sq_error(qp);
 	else
 		xt_qp_error(qp, true);
@@ -418,6 +414,28 @@ static void flush_one(struct xt_qp *qp, uint32_t index)
 	complete(qp, index, wqe.wr_id, wqe.opcode, 0, &flushed);
 }
 
+/*
+ * Completes the oldest work request if it has failed, or if it has changed a key and waited for
+ * accesses to end.
+ */
+static void complete_first(struct xt_qp *qp)
+{
+	const struct xt_wc_error error = qp->req.failure;
+	struct xt_requester *r = &qp->req;
+	struct xt_swqe *w;
+
+	r->failure.status = 0;
+	if (r->completed == r->loaded)
+		return;
+	w = xt_swqe(qp, r->completed);
+	if (error.status) {
+		if (!complete(qp, r->completed++, w->wr_id, w->opcode, w->length, &error))
+			xt_qp_completion_lost(qp);
+	} else if (w->kind == XT_KIND_LOCAL && w->executed && qp->info.state == XR_QPS_ERR) {
+		complete_one(qp);
+	}
+}
+
 bool xt_sq_flush(struct xt_qp *qp, uint32_t most)
 {
 	struct xt_requester *r = &qp->req;
@@ -426,6 +444,7 @@ bool xt_sq_flush(struct xt_qp *qp, uint32_t most)
 		return false;
 	/* if the producer index is corrupt, flushes up to the last valid one */
 	xt_sq_poll(qp);
+	complete_first(qp);
 	for (; r->completed != r->producer && most; r->completed++, most--)
 		flush_one(qp, r->completed);
 	r->cur = r->loaded = r->retired = r->completed;

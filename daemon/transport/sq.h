@@ -56,7 +56,8 @@ struct xt_swqe {
 	uint8_t kind;	/* enum xt_wr_kind */
 	uint8_t flags;	/* XR_SEND_* */
 	uint8_t num_sge;
-	bool done; /* XT_KIND_LOCAL: took effect; a retry must not repeat it */
+	bool executed; /* XT_KIND_LOCAL: took effect; a retry must not repeat it */
+	bool done;     /* the same, and it may complete */
 	/* status not 0: completes with this error once it is the oldest */
 	struct xt_wc_error error;
 };

@@ -21,11 +21,54 @@ void xt_step_init(struct xt_step *s, struct xt_qp *qp, enum xt_step_role role)
 	xt_list_init(&s->room_link);
 }
 
+static struct xt_step *ending_of(const struct xt_step *s)
+{
+	return &s->qp->park.step[XT_STEP_ENDING];
+}
+
+/*
+ * An access is given up. Returns true if it is a write that is being executed: the QP keeps it
+ * until it has ended.
+ */
+static bool goes_on(struct xt_mem_io *io)
+{
+	struct xt_step *ending = ending_of(io->step);
+
+	/* it is a read until it is submitted */
+	if (__builtin_expect(io->done || io->op == XT_MEM_READ, true) || io->ops->io_cancel(io))
+		return false;
+	io->step = ending;
+	io->ahead = false;
+	xt_list_add_tail(&ending->io, &io->link);
+	__atomic_store_n(&ending->used, true, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Such a write has ended, or the QP forgets it. */
+static void end_write(struct xt_mem_io *io)
+{
+	struct xt_step *ending = io->step;
+
+	xt_list_del(&io->link);
+	io->ops->io_free(io);
+	if (xt_list_empty(&ending->io))
+		__atomic_store_n(&ending->used, false, __ATOMIC_RELAXED);
+}
+
+void xt_step_forget(struct xt_qp *qp)
+{
+	struct xt_step *ending = &qp->park.step[XT_STEP_ENDING];
+
+	while (!xt_list_empty(&ending->io))
+		end_write(XT_IO_OF(ending->io.next));
+}
+
 void xt_io_free(struct xt_mem_io *io)
 {
 	xt_list_del(&io->link);
 	xt_list_del(&io->kept_link);
-	io->ops->io_free(io);
+	if (!goes_on(io))
+		io->ops->io_free(io);
 }
 
 static void free_all(struct xt_step *s)
@@ -224,11 +267,19 @@ void xt_resume_later(struct xt_qp *qp)
 void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
 {
 	bool later = io->step->role == XT_STEP_AHEAD || io->step->role == XT_STEP_RESPOND_AHEAD;
+	struct xt_qp *qp;
 
 	(void)e;
 	io->done = true;
 	/* -EINPROGRESS has another meaning here */
 	io->err = err == -EINPROGRESS ? -EFAULT : err;
+	if (io->step->role == XT_STEP_ENDING) {
+		qp = io->step->qp;
+		end_write(io);
+		if (qp->ending.hold_until)
+			xt_resume_later(qp);
+		return;
+	}
 	if (io->ahead)
 		keep(io);
 	if (later && !xt_list_empty(&io->pool->waiting))

@@ -33,6 +33,7 @@ enum xt_step_role {
 	XT_STEP_POST,	       /* the same, with posted writes */
 	XT_STEP_PLACE,	       /* results of atomics */
 	XT_STEP_PLACE_POST,    /* READ responses; writes are posted */
+	XT_STEP_ENDING,	       /* holds writes of the others that were given up, see ending.h */
 	XT_STEPS,
 };
 
@@ -148,7 +149,9 @@ int xt_step_fence(struct xt_step *s);
 /* Returns true if writes of requests before the one that the responder is executing are posted. */
 bool xt_posted_before(const struct xt_qp *qp);
 
-/* Releases one access. */
+/* The QP forgets the writes of XT_STEP_ENDING, as it will be freed. */
+void xt_step_forget(struct xt_qp *qp);
+/* Releases one access. A write that is being executed is kept until it has ended, see ending.h. */
 void xt_io_free(struct xt_mem_io *io);
 
 /* The QP goes on in the next xt_engine_run(). */

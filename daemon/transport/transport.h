@@ -656,6 +656,13 @@ int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp *
 int xt_qp_add(struct xt_qp *qp, const struct xt_qp_init *init);
 void xt_qp_remove(struct xt_qp *qp);
 void xt_qp_free(struct xt_qp *qp);
+/*
+ * Returns true if a write to the QP's memory that it has given up, for it was stopped, is still
+ * being executed. Also between xt_qp_remove() and xt_qp_free(). Workers are paused.
+ */
+bool xt_qp_ending(struct xt_qp *qp);
+/* Forgets such writes. Before xt_qp_free(); workers are paused. */
+void xt_qp_forget(struct xt_qp *qp);
 /* Both steps at once */
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
 void xt_qp_destroy(struct xt_qp *qp); /* NULL allowed */

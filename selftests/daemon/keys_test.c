@@ -282,6 +282,94 @@ static void test_written(void)
 	TAP_OK(nothing_left(), "integrity: nothing is left");
 }
 
+/* ---- requests that end a right to memory --------------------------------------------- */
+
+static uint8_t used[64];
+
+/*
+ * The request must not be answered before an access to the region has ended, whose result is
+ * collected by settle() only.
+ */
+static void check_waits(struct conn *c, struct xt_mem *mem, const char *what, uint32_t type,
+			const void *body, size_t len)
+{
+	const struct xt_mem_ops *ops = mem->ops;
+	struct xt_mem_io *io;
+
+	used[0] = 0;
+	io = start_write(mem, NULL);
+	TAP_OK(ask_now(c, type, body, len) == 1, "%s waits for a write to the region", what);
+	settle();
+	TAP_OK(!read_reply(c) && io->done && used[0] == 0x77,
+	       "%s: the reply follows when the write has ended", what);
+	ops->io_free(io);
+}
+
+static uint32_t register_used(struct conn *c, uint32_t pd, uint32_t access)
+{
+	struct reg r = reg_of(pd, used, sizeof(used), access);
+
+	MUST(!(access & XR_ACCESS_ON_DEMAND ? send_reg(c, &r, NULL, 0)
+					    : reg_private(c, pd, used, sizeof(used), access)));
+	return mr_of(c).handle;
+}
+
+/* Takes the right to write away from a region on demand. */
+static void check_rereg(struct conn *c, uint32_t pd)
+{
+	struct {
+		uint32_t handle, flags;
+		struct xr_reg_mr_req q;
+	} q = {
+		.handle = register_used(c, pd, RW | XR_ACCESS_ON_DEMAND),
+		.flags = IBV_REREG_MR_CHANGE_ACCESS,
+		.q = reg_of(pd, used, sizeof(used), XR_ACCESS_ON_DEMAND).q,
+	};
+
+	check_waits(c, &the_mr(c)->mem->xt, "REREG_MR", XR_MSG_REREG_MR, &q, sizeof(q));
+	MUST(!ask_handle(c, XR_MSG_DEREG_MR, q.handle));
+}
+
+static void check_dealloc(struct conn *c, uint32_t pd)
+{
+	struct xr_handle_req q = { .handle = register_used(c, pd, RW | XR_ACCESS_MW_BIND) };
+	struct xt_key *region = the_mr(c)->key, *window;
+	struct xr_alloc_mw_rep mw;
+
+	MUST(!alloc_mw(c, pd, IBV_MW_TYPE_1));
+	mw = *(struct xr_alloc_mw_rep *)c->body;
+	window = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mw.rkey));
+	/* the state after an engine has bound the window */
+	window->parent = region->index;
+	window->mem = region->mem;
+	window->entry.state = XR_KEY_VALID;
+	region->windows = 1;
+	check_waits(c, region->mem, "DEALLOC_MW", XR_MSG_DEALLOC_MW,
+		    &(struct xr_handle_req){ .handle = mw.handle }, sizeof(q));
+	MUST(!ask_handle(c, XR_MSG_DEREG_MR, q.handle));
+}
+
+static void test_used(void)
+{
+	struct xr_handle_req q;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	send_memory(&c, pd);
+	q.handle = register_used(&c, pd, RW);
+	check_waits(&c, &the_mr(&c)->mem->xt, "DEREG_MR of a plain region", XR_MSG_DEREG_MR, &q,
+		    sizeof(q));
+	q.handle = register_used(&c, pd, RW | XR_ACCESS_ON_DEMAND);
+	check_waits(&c, &the_mr(&c)->mem->xt, "DEREG_MR of a region on demand", XR_MSG_DEREG_MR, &q,
+		    sizeof(q));
+	check_rereg(&c, pd);
+	check_dealloc(&c, pd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left of regions that were in use");
+}
+
 /* ---- the reserved L_Key ---------------------------------------------------------------- */
 
 static int ask_lkey(struct conn *c)
@@ -372,6 +460,7 @@ int main(void)
 	test_fast();
 	test_integrity();
 	test_written();
+	test_used();
 	test_reserved();
 	test_privilege();
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/memory/proc_maps.h"
+#include "daemon/transport/ending.h"
 #include "movers.h"
 #include "selftests/lib/tap.h"
 
@@ -204,6 +205,59 @@ static void test_stopped(void)
 	xd_mover_io_free(a);
 	xd_mover_put(m);
 	xd_mover_put(other);
+}
+
+/* Starts a write to a region. */
+static struct xt_mem_io *write_to(struct xd_mover *m, uint32_t w, struct xt_mem *mem, uint64_t *v)
+{
+	struct xt_mem_io *io = io_new(m, w, XT_MEM_WRITE, 8);
+
+	io->mem = mem;
+	memset(io->data, 1, 8);
+	submit(io, v, false);
+	return io;
+}
+
+static void test_in_use(void)
+{
+	struct xd_mover *m = new_mover();
+	struct xt_mem first = { 0 }, second = { 0 };
+	struct xt_mem_io *a, *b, *c;
+	struct xd_mover_state s;
+	uint64_t v = 0, w = 0;
+	uint32_t mark;
+
+	xd_mover_state(m, &s);
+	stop_process(s.pid);
+	a = write_to(m, 0, &first, &v);
+	mark = xd_mover_mark(m);
+	b = write_to(m, 1, &second, &w);
+	TAP_OK(xd_mover_in_use(m, &first, mark) && xd_mover_in_use(m, NULL, mark),
+	       "a region is in use by an access before the mark");
+	TAP_OK(!xd_mover_in_use(m, &second, mark) && xd_mover_in_use(m, &second, xd_mover_mark(m)),
+	       "it is not by one behind the mark");
+	TAP_OK(!xd_mover_in_use(NULL, &first, mark), "without a mover nothing is in use");
+	TAP_OK(xd_mover_io_cancel(b), "an access that waits can be cancelled");
+	xd_mover_io_free(a);
+	TAP_OK(xd_mover_in_use(m, &first, mark), "a released access is in use until it has ended");
+	kill(s.pid, SIGCONT);
+	TAP_OK(finishes(1, b) && w == 0, "the cancelled access has no effect");
+	xd_mover_io_free(b);
+	c = write_to(m, 0, &second, &v);
+	TAP_OK(finishes(0, c) && !xd_mover_in_use(m, NULL, xd_mover_mark(m)),
+	       "nothing is in use when all have ended");
+	TAP_OK(!xd_mover_io_cancel(c) && v, "an access that has begun cannot be cancelled");
+	xd_mover_io_free(c);
+
+	stop_process(s.pid);
+	a = write_to(m, 0, &first, &v);
+	usleep(XT_ENDING_NS / 1000 + 1000);
+	TAP_OK(!xd_mover_in_use(m, &first, xd_mover_mark(m)),
+	       "nobody waits for a mover that has ended no access for long");
+	kill(s.pid, SIGCONT);
+	TAP_OK(finishes(0, a), "it goes on");
+	xd_mover_io_free(a);
+	xd_mover_put(m);
 }
 
 static void test_killed(void)
@@ -404,6 +458,7 @@ int main(void)
 	check_rights("mappings by query or list");
 	test_staging();
 	test_stopped();
+	test_in_use();
 	test_killed();
 	test_sleep();
 	test_round();

@@ -7,8 +7,8 @@ E2E_LONG := $(filter $(addprefix selftests/e2e/,39-limits-% 57-ceph.bats),$(E2E_
 E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	hanging_fs hostile rdma_cm_events rdma_cm_fork rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys \
-	rdma_last rdma_limits rdma_mad rdma_memory rdma_migrate rdma_neighbours rdma_notify rdma_opcodes rdma_privileges \
-	rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
+	rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate rdma_neighbours rdma_notify rdma_opcodes \
+	rdma_privileges rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -36,6 +36,9 @@ $(eval $(call verbs_program,rdma_memory,$(ENDPOINT)))
 
 # Binds memory windows, invalidates and registers memory with work requests.
 $(eval $(call verbs_program,rdma_keys,$(ENDPOINT),-ldl -lpthread))
+
+# Looks for bytes of the peer after the right to the memory has ended.
+$(eval $(call verbs_program,rdma_late,$(ENDPOINT),-ldl -lpthread))
 
 # Uses direct verbs that kernel programs have.
 $(eval $(call verbs_program,rdma_direct,$(ENDPOINT),-ldl))

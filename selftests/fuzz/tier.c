@@ -64,10 +64,17 @@ static void io_free(struct xt_mem_io *io)
 	free(f);
 }
 
+/* Every other access is being executed. */
+static bool io_cancel(struct xt_mem_io *io)
+{
+	return ((struct fuzz_io *)io)->w->accesses % 2;
+}
+
 const struct xt_mem_ops tier_ops = {
 	.io_new = io_new,
 	.io_submit = io_submit,
 	.io_free = io_free,
+	.io_cancel = io_cancel,
 };
 
 static void take_effect(struct fuzz_io *f)

@@ -151,6 +151,7 @@ static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 	return p ? 0 : -1;
 }
 
+static const struct xt_mem_ops no_ops;
 static const struct xt_mem_ops page_ops = { .read = page_read, .write = page_write };
 
 /* Returns the offset in the area of byte @off of the grant. */
@@ -690,7 +691,7 @@ static void add_grant(struct world *w)
 						 .shared = &g->b.shared,
 						 .max_pieces = SG,
 						 .piece = g->b.piece };
-		g->mem = (struct xt_mem){ .ops = &xt_integrity_ops, .integrity = &g->b.in };
+		g->mem = (struct xt_mem){ .ops = &no_ops, .integrity = &g->b.in };
 		g->key->entry.type = XR_KEY_MR;
 		g->key->entry.flags = XR_KEYF_INTEGRITY;
 		g->key->mem = &g->mem;

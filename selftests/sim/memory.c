@@ -17,7 +17,7 @@ struct sim_io {
 	const struct xt_qp *qp;
 	uint8_t *target;
 	uint64_t when, report; /* of its effect, and of the report to the engine */
-	bool submitted, took_effect, given_up;
+	bool submitted, took_effect, cancelled, given_up;
 	int err;
 	uint8_t data[];
 };
@@ -129,12 +129,21 @@ static void io_submit(struct xt_mem_io *io)
 }
 
 /* Sometimes the access has begun and can no longer be prevented. */
+static bool io_cancel(struct xt_mem_io *io)
+{
+	struct sim_io *s = (struct sim_io *)io;
+
+	CHECK(s->e->w, s->submitted && !s->given_up, "wrong access cancelled");
+	s->cancelled |= !s->took_effect && rng_chance(&s->e->w->sched, 50);
+	return s->cancelled;
+}
+
 static void io_free(struct xt_mem_io *io)
 {
 	struct sim_io *s = (struct sim_io *)io;
 
 	CHECK(s->e->w, !s->given_up, "access freed twice");
-	if (!s->submitted || s->took_effect || rng_chance(&s->e->w->sched, 50)) {
+	if (!s->submitted || s->took_effect || s->cancelled || rng_chance(&s->e->w->sched, 50)) {
 		release(s);
 		return;
 	}
@@ -150,6 +159,7 @@ static const struct xt_mem_ops async_ops = {
 	.io_new = io_new,
 	.io_submit = io_submit,
 	.io_free = io_free,
+	.io_cancel = io_cancel,
 };
 
 const struct xt_mem_ops *memory_ops(const struct world *w)

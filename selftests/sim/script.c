@@ -466,7 +466,8 @@ void script_close(struct world *w, struct conn *c)
 		return;
 	close_one(w, c, &c->qp[0]);
 	close_one(w, c, &c->qp[1]);
-	c->close_at = w->now + 50 * USEC;
+	/* writes that were given up may have to end first */
+	c->close_at = w->now + 50 * USEC + (w->async_tier ? 2 * XT_ENDING_NS : 0);
 	if (c->step++ == 2)
 		c->phase = CONN_CLOSED;
 }

@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "daemon/datapath/fault.h"
+#include "daemon/transport/ending.h"
 #include "daemon/transport/transport.h"
 #include "daemon/transport/icrc.h"
 #include "rng.h"

@@ -74,10 +74,37 @@ static inline void io_free(struct xt_mem_io *io)
 	allocated--;
 }
 
+static bool hanging;   /* no access ends */
+static bool executing; /* accesses that are pending can no longer be prevented */
+
+static inline bool io_cancel(struct xt_mem_io *io)
+{
+	return !executing;
+}
+
+/* The mark is the number of submissions. */
+static inline uint32_t io_mark(const struct xt_mem *mem)
+{
+	return submissions;
+}
+
+static inline bool io_in_use(const struct xt_mem *mem, uint32_t before)
+{
+	unsigned i;
+
+	for (i = 0; i < before; i++)
+		if (submitted[i] && submitted[i]->mem == mem && !hanging)
+			return true;
+	return false;
+}
+
 static const struct xt_mem_ops slow_ops = {
 	.io_new = io_new,
 	.io_submit = io_submit,
 	.io_free = io_free,
+	.io_cancel = io_cancel,
+	.mark = io_mark,
+	.in_use = io_in_use,
 };
 
 static inline void take_effect(struct xt_mem_io *io)
@@ -189,7 +216,7 @@ static inline void begin(bool loopback)
 		slow[i] = (uint8_t)(i * 5 + (i >> 8));
 	}
 	submissions = delivered = 0;
-	no_room = false;
+	no_room = executing = hanging = false;
 	h_create_type(h, &a, type);
 	h_create_type(h, &b, type);
 	if (!connect(&a, &b, loopback) || !connect(&b, &a, loopback))
