@@ -26,6 +26,7 @@ direct() {
 @test "a piece in unmapped memory fails the request that accesses it" { direct gaps-unmapped; }
 
 @test "integrity regions insert, strip, pass and check signatures" { direct integrity; }
+@test "RW contexts transfer integrity regions" { direct integrity-rw; }
 @test "integrity regions have pieces in memory on demand" { direct integrity-on-demand; }
 @test "integrity regions transfer to each other within a host" { direct integrity-loopback; }
 

@@ -778,6 +778,63 @@ static bool integrity_finds(struct direct *d, struct ibv_mr *mr)
 	       expect(d, "actual", error.actual != error.expected, true);
 }
 
+/*
+ * Moves the blocks by an RW context, whose only piece is the integrity region. A chained LOCAL_INV
+ * ends the registration.
+ */
+static int move_by_context(struct direct *d, struct ibv_mr *mr, enum xrocedv_rw_direction direction)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr, (uint32_t)mr->length, mr->lkey };
+	struct ibv_send_wr inv = { .wr_id = 5,
+				   .opcode = IBV_WR_LOCAL_INV,
+				   .send_flags = IBV_SEND_SIGNALED,
+				   .invalidate_rkey = mr->rkey };
+	struct xrocedv_rw_attr attr = rw_attr(d, 1);
+	struct xrocedv_rw *ctx;
+	struct ibv_wc wc = { 0 };
+	int err;
+
+	attr.direction = direction;
+	attr.sg = &sge;
+	ctx = d->dv.rw_create(d->ep.qp, &attr);
+	if (!ctx)
+		return -errno;
+	err = -d->dv.rw_post(ctx, 77, &inv);
+	if (!err)
+		err = ep_completion(&d->ep, &wc);
+	d->dv.rw_destroy(ctx);
+	return !err && wc.wr_id != 5 ? -EBADMSG : err;
+}
+
+/* T10-PI is inserted on the way to the partner, checked and stripped on the way back. */
+static bool integrity_rw(struct direct *d)
+{
+	struct ibv_mr *mr = d->dv.alloc_integrity_mr(d->ep.pd, 16);
+	struct xrocedv_integrity_error error;
+	struct blocks *b = &blocks;
+	bool ok = expect(d, "allocated", !!mr, true);
+
+	b->base = d->ep.buf + 1;
+	b->lkey = d->ep.mr->lkey;
+	b->apart = false;
+	prepare(d, b, 512, XROCEDV_SIG_NONE, XROCEDV_SIG_T10DIF_1);
+	move_blocks(b, false);
+	ok = ok && expect(d, "register", integrity_wr(d, mr, true), 0) &&
+	     expect(d, "write", move_by_context(d, mr, XROCEDV_RW_WRITE), 0) &&
+	     expect(d, "invalidated", own_rdma(d, mr, IBV_WR_RDMA_WRITE), IBV_WC_LOC_PROT_ERR) &&
+	     expect(d, "reconnect", ep_reconnect(&d->ep), 0) &&
+	     expect(d, "stream", partner_bytes(d, b->on_wire, b->wire_len, true), 0);
+	b->on_wire[b->wire_len - 1] ^= 1; /* a reference tag */
+	memset(b->base, 0, b->memory_len);
+	ok = ok && expect(d, "prepare", partner_bytes(d, b->on_wire, b->wire_len, false), 0) &&
+	     expect(d, "register again", integrity_wr(d, mr, true), 0) &&
+	     expect(d, "read", move_by_context(d, mr, XROCEDV_RW_READ), 0) &&
+	     expect(d, "memory", move_blocks(b, true), true) &&
+	     expect(d, "error", d->dv.check_integrity(mr, &error), 1) &&
+	     expect(d, "kind", (long)error.kind, XROCEDV_INTEGRITY_REF_TAG);
+	return expect(d, "deregister", mr ? ibv_dereg_mr(mr) : 0, 0) && ok;
+}
+
 /* base: memory of a region with that lkey */
 static bool integrity_rows(struct direct *d, uint8_t *base, uint32_t lkey)
 {
@@ -914,6 +971,7 @@ static const struct test {
 	{ "gaps-unmapped", gaps_unmapped },
 	{ "gaps-loopback", gaps_loopback },
 	{ "integrity", integrity },
+	{ "integrity-rw", integrity_rw },
 	{ "integrity-on-demand", integrity_on_demand },
 	{ "integrity-loopback", integrity_loopback },
 };
