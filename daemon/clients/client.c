@@ -130,6 +130,8 @@ static void close_done(struct xd_client_job *job)
 	struct xd_client *c = job->client;
 	bool large;
 
+	/* tells the program that nothing accesses its memory any more */
+	xd_client_events_close(c);
 	xd_handles_free(c);
 	unlink_client(c);
 	xd_user_uncharge(c, (struct xd_bytes){ .memory = c->shm.charged + c->charged });
@@ -163,7 +165,6 @@ static void end_step(struct xd_client_job *job)
 		c->end.job = (struct xd_client_job){ .run = do_nothing, .done = end_step };
 	} else {
 		xd_doorbells_close(c);
-		xd_client_events_close(c);
 		c->end.job = (struct xd_client_job){ .run = close_run, .done = close_done };
 	}
 	/* after the QPs were freed, which need no memory any more; a job may wait for it */

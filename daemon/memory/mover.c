@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/reaper.h"
 #include "daemon/base/spawner.h"
+#include "daemon/transport/ending.h"
 #include "mover_internal.h"
 
 /* ---- all movers ------------------------------------------------------------------ */
@@ -226,6 +228,14 @@ void xd_mover_end(struct xd_mover *m)
 	shutdown(m->sock, SHUT_RDWR); /* ends xd_mover_maps(), even if the mover cannot end */
 	for (uint32_t i = 0; i < m->all->workers; i++)
 		xd_mover_wake_worker(m->all, i);
+}
+
+void xd_mover_wait(const struct xd_mover *m)
+{
+	struct pollfd p = { .fd = m ? m->pidfd : -1, .events = POLLIN };
+
+	if (m)
+		poll(&p, 1, XT_ENDING_NS / 1000000);
 }
 
 void xd_mover_put(struct xd_mover *m)

@@ -72,6 +72,8 @@ int xd_mover_new(struct xd_movers *ms, int mem_fd, int maps_fd, struct xd_killed
  * end with -EFAULT. Any thread. NULL allowed.
  */
 void xd_mover_end(struct xd_mover *m);
+/* Waits until the process of an ended mover is gone, for XT_ENDING_NS at most. NULL allowed. */
+void xd_mover_wait(const struct xd_mover *m);
 /* Ends the mover, and frees it after its last access. Not for workers. NULL allowed. */
 void xd_mover_put(struct xd_mover *m);
 

@@ -68,6 +68,7 @@ void xd_client_memory_end(struct xd_client *c)
 
 void xd_client_memory_close(struct xd_client_memory *m)
 {
+	xd_mover_wait(xd_proc_mover(m->proc));
 	xd_proc_put(m->proc);
 	xd_mem_free(m->all);
 }

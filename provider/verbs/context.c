@@ -225,6 +225,19 @@ struct ibv_context *xp_import_device(int fd)
 
 /* ---- close --------------------------------------------------------------------- */
 
+/*
+ * Longest wait for the daemon to free the objects that the program has left, in ms: it frees many
+ * in steps, and waits for memory that hangs
+ */
+#define END_MS 1000
+
+/* Afterwards, peers do not access the memory of regions that were not deregistered any more. */
+static void wait_for_end(struct xp_context *ctx)
+{
+	xp_conn_close(&ctx->conn);
+	xp_event_socket_wait(ctx->async, END_MS);
+}
+
 /* In a child process, ibctx may be the parent's context or the child context. Both are closed. */
 int xp_close_device(struct ibv_context *ibctx)
 {
@@ -235,6 +248,8 @@ int xp_close_device(struct ibv_context *ibctx)
 	for (; ctx; ctx = child) {
 		child = ctx->child;
 		xp_fork_unwatch(ctx);
+		if (xp_health(ctx) == XP_HEALTHY)
+			wait_for_end(ctx);
 		xp_context_free(ctx);
 	}
 	return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Event sockets. */
 #include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,18 @@ void xp_event_socket_free(struct xp_event_socket *s)
 	pthread_mutex_destroy(&s->lock);
 	free(s->stale);
 	free(s);
+}
+
+void xp_event_socket_wait(const struct xp_event_socket *s, int ms)
+{
+	struct pollfd p = { .fd = s ? s->fd : -1, .events = POLLRDHUP };
+	int cancel;
+
+	if (!s)
+		return;
+	cancel = xp_cancel_off();
+	poll(&p, 1, ms);
+	xp_cancel_restore(cancel);
 }
 
 /* Counts a record that was read. Returns true if it is stale. Needs s->lock. */

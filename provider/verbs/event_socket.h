@@ -40,6 +40,8 @@ struct xp_event_socket {
 /* Takes ownership of fd. Returns NULL if out of memory. */
 struct xp_event_socket *xp_event_socket_new(int fd, size_t record);
 void xp_event_socket_free(struct xp_event_socket *s);
+/* Waits until the daemon has closed its end, for a limited time. s NULL: returns at once. */
+void xp_event_socket_wait(const struct xp_event_socket *s, int ms);
 
 /*
  * Reads the next record of a live object. Blocks if the descriptor does; a cancellation point.

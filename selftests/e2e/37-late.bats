@@ -23,3 +23,22 @@ late() {
 @test "nothing is written after a QP was moved to ERR" { late error 5; }
 @test "nothing is written after a QP was destroyed" { late destroy 5; }
 @test "nothing is written after a READ was flushed" { late flushed-read; }
+
+# These need new programs for each transfer.
+@test "nothing is written after ibv_close_device, whatever is left" {
+	local i
+
+	for ((i = 0; i < ${XR_LATE_DEATHS:-5}; i++)); do
+		late close
+	done
+}
+
+@test "nothing is written after DEVICE_FATAL of a killed daemon" {
+	local i
+
+	for ((i = 0; i < ${XR_LATE_DEATHS:-5}; i++)); do
+		both -t 60 "$BIN/rdma_late" -g @4 -t killed -x "kill -KILL $(daemon_pid a)"
+		daemon_down a KILL
+		daemon_up a
+	done
+}

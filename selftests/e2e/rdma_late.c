@@ -244,6 +244,25 @@ static int make_qp(struct late *l)
 	return l->ep.qp ? 0 : errno;
 }
 
+/* All objects are left to the daemon. */
+static int close_device(struct late *l)
+{
+	return ibv_close_device(l->ep.ctx);
+}
+
+/* The daemon is killed: it never answers again, but what it has started must not go on. */
+static int kill_daemon(struct late *l)
+{
+	struct ibv_async_event event;
+
+	if (system(l->command))
+		return -1;
+	while (!ibv_get_async_event(l->ep.ctx, &event))
+		if (event.event_type == IBV_EVENT_DEVICE_FATAL)
+			return 0;
+	return -1;
+}
+
 /* ---- the transfer ------------------------------------------------------------------------ */
 
 static void *peer_writes(void *arg)
@@ -347,6 +366,8 @@ static long run_once(struct late *l, const struct way *w)
 		return failed;
 	usleep(LATE_US);
 	failed = (long)count_late(l->mem);
+	if (w->revoke == close_device || w->revoke == kill_daemon)
+		return failed;
 	if (revoke_window(l) || revoke_pool(l) || revoke_region(l) || make_qp(l) ||
 	    ep_reconnect(&l->ep))
 		return -1;
@@ -366,6 +387,8 @@ static const struct way ways[] = {
 	{ "reset", grant_private, reset },
 	{ "error", grant_private, error },
 	{ "destroy", grant_private, destroy_qp },
+	{ "close", grant_private, close_device },
+	{ "killed", grant_private, kill_daemon },
 	{ "flushed-read", grant_private, flush_read },
 };
 
@@ -377,6 +400,8 @@ static int run(struct late *l, const char *name, int runs)
 	while (strcmp(w->name, name))
 		if (++w == ways + sizeof(ways) / sizeof(ways[0]))
 			return 2;
+	if (w->revoke == close_device || w->revoke == kill_daemon)
+		runs = 1;
 	ep_call(&l->ep, &(struct ep_request){ .op = EP_FILL, .len = SIZE, .seed = 1 });
 	for (int i = 0; i < runs; i++) {
 		late = run_once(l, w);
