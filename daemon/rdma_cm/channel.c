@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -23,10 +24,20 @@
 /* Of <linux/timerfd.h>, which cannot be included together with <sys/timerfd.h> */
 #define TFD_IOC_SET_TICKS _IOW('T', 0, uint64_t)
 
+static struct xd_cm_event *event_of(struct xt_list *in_channel)
+{
+	return (struct xd_cm_event *)in_channel;
+}
+
+static struct xd_cm_event *event_of_id(struct xt_list *in_id)
+{
+	return (struct xd_cm_event *)((char *)in_id - offsetof(struct xd_cm_event, in_id));
+}
+
 /* Makes the descriptor readable if and only if there are events. */
 static void set_readable(struct xd_cm_channel *ch)
 {
-	struct itimerspec when = { .it_value.tv_nsec = ch->first ? 1 : 0 };
+	struct itimerspec when = { .it_value.tv_nsec = xt_list_empty(&ch->events) ? 0 : 1 };
 
 	timerfd_settime(ch->fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
@@ -46,29 +57,25 @@ static void wake(struct xd_cm_channel *ch, bool readable)
 
 static void append(struct xd_cm_channel *ch, struct xd_cm_event *ev)
 {
-	bool readable = ch->first;
+	bool readable = !xt_list_empty(&ch->events);
 
-	ev->next = NULL;
-	*ch->tail = ev;
-	ch->tail = &ev->next;
+	xt_list_add_tail(&ch->events, &ev->in_channel);
+	xt_list_add_tail(&ev->id->queued, &ev->in_id);
 	wake(ch, readable);
 }
 
-static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event **at)
+static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event *ev)
 {
-	struct xd_cm_event *ev = *at;
-
-	*at = ev->next;
-	if (!ev->next)
-		ch->tail = at;
-	if (!ch->first)
+	xt_list_del(&ev->in_channel);
+	xt_list_del(&ev->in_id);
+	if (xt_list_empty(&ch->events))
 		set_readable(ch);
 	return ev;
 }
 
 struct xd_cm_event *xd_cm_channel_take_event(struct xd_cm_channel *ch)
 {
-	return ch->first ? take(ch, &ch->first) : NULL;
+	return xt_list_empty(&ch->events) ? NULL : take(ch, event_of(ch->events.next));
 }
 
 /* ---- events --------------------------------------------------------------------- */
@@ -107,6 +114,8 @@ struct xd_cm_event *xd_cm_event_new(struct xd_cm_id *id, uint32_t type, int stat
 		xd_user_uncharge(id->obj.client, event_bytes);
 		return NULL;
 	}
+	xt_list_init(&ev->in_channel);
+	xt_list_init(&ev->in_id);
 	ev->id = id;
 	ev->body.uid = id->uid;
 	ev->body.id = id->number;
@@ -120,6 +129,8 @@ void xd_cm_event_free(struct xd_cm_event *ev)
 	xd_user_uncharge(ev->id->obj.client, event_bytes);
 	if (ev->request)
 		ev->request->request_event = NULL;
+	if (ev->join)
+		ev->join->event = NULL;
 	free(ev);
 }
 
@@ -139,54 +150,36 @@ void xd_cm_event_raise(struct xd_cm_id *id, uint32_t type, int status)
 		xd_cm_event_add(ev);
 }
 
-static struct xd_cm_event **find(struct xd_cm_event **at, const struct xd_cm_id *id)
+void xd_cm_event_discard(struct xd_cm_event *ev)
 {
-	while (*at && (*at)->id != id)
-		at = &(*at)->next;
-	return at;
+	xd_cm_event_free(take(ev->id->obj.client->cm_channel, ev));
 }
 
 void xd_cm_events_discard(struct xd_cm_id *id, void (*end_request)(struct xd_cm_id *request))
 {
-	struct xd_cm_channel *ch = id->obj.client->cm_channel;
-	struct xd_cm_event **at, *ev = id->request_event;
 	struct xd_cm_id *request;
+	struct xd_cm_event *ev;
 
 	/* the request by which the id was created, if the program has not read it */
-	if (ev) {
-		struct xd_cm_channel *of = ev->id->obj.client->cm_channel;
-
-		for (at = &of->first; *at != ev;)
-			at = &(*at)->next;
-		xd_cm_event_free(take(of, at));
-	}
-	while (*(at = find(&ch->first, id))) {
-		ev = take(ch, at);
+	if (id->request_event)
+		xd_cm_event_discard(id->request_event);
+	while (!xt_list_empty(&id->queued)) {
+		ev = event_of_id(id->queued.next);
 		request = ev->request;
-		xd_cm_event_free(ev);
+		xd_cm_event_discard(ev);
 		if (request)
 			end_request(request);
 	}
 }
 
-void xd_cm_join_events_discard(struct xd_cm_join *join, struct xd_cm_channel *ch)
-{
-	struct xd_cm_event **at = &ch->first;
-
-	while (*at) {
-		if ((*at)->join == join)
-			xd_cm_event_free(take(ch, at));
-		else
-			at = &(*at)->next;
-	}
-}
-
 void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct xd_cm_channel *to)
 {
-	struct xd_cm_event **at = &from->first;
+	struct xt_list events;
 
-	while (*(at = find(at, id)))
-		append(to, take(from, at));
+	xt_list_init(&events);
+	xt_list_move_all(&events, &id->queued);
+	while (!xt_list_empty(&events))
+		append(to, take(from, event_of_id(events.next)));
 }
 
 /* ---- parameters of events -------------------------------------------------------- */
@@ -230,7 +223,7 @@ int xd_cm_channel_hello(struct xd_client *c, uint8_t token[XR_TOKEN_LEN], struct
 
 	if (!ch)
 		return -ENOMEM;
-	ch->tail = &ch->first;
+	xt_list_init(&ch->events);
 	ch->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (ch->fd < 0)
 		err = -errno;

@@ -316,7 +316,7 @@ static int get_event(struct command *c)
 	memcpy(xd_reply_body(c->rep, size), &ev->body, size);
 	ev->id->events_reported++;
 	if (ev->join)
-		xd_cm_join_count_event(ev->join);
+		ev->join->events_reported++;
 	else if (c->out > size)
 		xd_cm_add_answers(ev->request ? ev->request : ev->id, ev->body.event, c->out,
 				  c->rep);

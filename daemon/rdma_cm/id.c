@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -33,6 +34,8 @@ int xd_cm_id_new(struct xd_client *c, uint16_t ps, uint8_t qp_type, struct xd_cm
 	id->ps = ps;
 	id->qp_type = qp_type;
 	id->qp.rq_psn = random_psn();
+	xt_list_init(&id->queued);
+	xt_list_init(&id->joins);
 	err = xd_table_add(&cm->ids, id, &id->number);
 	if (err) {
 		free(id);
@@ -189,6 +192,7 @@ int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events
 {
 	struct xd_client *from = id->obj.client;
 	struct xd_cm_event *ev;
+	struct xt_list *l;
 	int err;
 
 	*events_reported = id->events_reported;
@@ -199,8 +203,9 @@ int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events
 		return err;
 	xd_cm_events_move(id, from->cm_channel, to->cm_channel);
 	/* The program finds the ids of requests that it has not read where it reads them. */
-	for (ev = to->cm_channel->first; ev; ev = ev->next) {
-		if (ev->id == id && ev->request && ev->request->obj.client == from)
+	for (l = id->queued.next; l != &id->queued; l = l->next) {
+		ev = (struct xd_cm_event *)((char *)l - offsetof(struct xd_cm_event, in_id));
+		if (ev->request && ev->request->obj.client == from)
 			change_channel(ev->request, to);
 	}
 	return 0;

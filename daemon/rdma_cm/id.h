@@ -11,6 +11,7 @@
 #include "daemon/cm/cm.h"
 #include "daemon/datapath/fault_mads.h"
 #include "daemon/netdev/net.h"
+#include "daemon/transport/list.h"
 #include "address.h"
 #include "rdma_cm.h"
 
@@ -112,10 +113,11 @@ struct xd_cm_id {
 	struct xd_cm_qp qp;
 	struct rdma_ucm_ece ece;
 
+	struct xt_list queued;		   /* its events in the channel's queue, in this order */
 	struct xd_cm_event *request_event; /* reports the id, and is queued; NULL: none */
 	int32_t backlog;		   /* of a listener: requests that may still be queued */
 	uint32_t events_reported;
-	struct xd_cm_join *joins;
+	struct xt_list joins;
 
 	/* for tools */
 	uint64_t events; /* that were raised */
@@ -183,7 +185,7 @@ void xd_rdma_cm_arm(struct xd_rdma_cm *cm);
 
 struct xd_cm_channel {
 	uint8_t token[XR_TOKEN_LEN];
-	struct xd_cm_event *first, **tail;
+	struct xt_list events;
 	int fd; /* a timer, which expires at once if there are events */
 };
 
@@ -210,11 +212,12 @@ enum xd_cm_event_type {
 };
 
 struct xd_cm_event {
+	struct xt_list in_channel; /* first */
+	struct xt_list in_id;
 	struct rdma_ucm_event_resp body;
 	struct xd_cm_id *id;	  /* to which it counts */
 	struct xd_cm_id *request; /* id of a connection request, whose request_event this is */
-	struct xd_cm_join *join;  /* or NULL */
-	struct xd_cm_event *next;
+	struct xd_cm_join *join;  /* whose event this is, or NULL */
 };
 
 /*
@@ -236,8 +239,8 @@ void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct 
  * among them, which the program does not know
  */
 void xd_cm_events_discard(struct xd_cm_id *id, void (*end_request)(struct xd_cm_id *request));
-/* Discards the queued events of a join. */
-void xd_cm_join_events_discard(struct xd_cm_join *join, struct xd_cm_channel *ch);
+/* Takes an event out of the queue, and frees it. */
+void xd_cm_event_discard(struct xd_cm_event *ev);
 /* Moves the queued events of an id to another channel of the same user. */
 void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct xd_cm_channel *to);
 /* Finds the channel of the same user that has a token. NULL: none. */
@@ -325,11 +328,18 @@ void xd_cm_add_answers(struct xd_cm_id *id, uint32_t event, uint32_t room, struc
 
 /* ---- multicast.c ---------------------------------------------------------------- */
 
+struct xd_cm_join {
+	struct xt_list link; /* first; in the id's joins */
+	struct xd_cm_id *id;
+	uint32_t number;
+	uint64_t uid;
+	uint32_t events_reported;
+	struct xd_cm_event *event; /* that reports it, and is queued; NULL: none */
+};
+
 int xd_cm_join(struct xd_cm_id *id, uint64_t uid, const union xd_cm_addr *addr, uint16_t flags,
 	       uint32_t *number);
 int xd_cm_leave(struct xd_client *c, uint32_t number, uint32_t *events_reported);
 void xd_cm_joins_free(struct xd_cm_id *id);
-/* The program has read an event of the join. */
-void xd_cm_join_count_event(struct xd_cm_join *join);
 
 #endif /* XD_CM_ID_H */

@@ -10,20 +10,7 @@
 #include "daemon/transport/transport.h"
 #include "id.h"
 
-struct xd_cm_join {
-	struct xd_cm_id *id;
-	uint32_t number;
-	uint64_t uid;
-	uint32_t events_reported;
-	struct xd_cm_join *next;
-};
-
 static const struct xd_bytes join_bytes = { .memory = sizeof(struct xd_cm_join) };
-
-void xd_cm_join_count_event(struct xd_cm_join *join)
-{
-	join->events_reported++;
-}
 
 /* ---- join ----------------------------------------------------------------------- */
 
@@ -55,6 +42,7 @@ static struct xd_cm_event *new_event(struct xd_cm_join *join, const struct xr_ad
 	ev->body.uid = join->uid;
 	ev->body.id = join->number;
 	ev->join = join;
+	join->event = ev;
 	return ev;
 }
 
@@ -74,8 +62,7 @@ static int new_join(struct xd_cm_id *id, uint64_t uid, struct xd_cm_join **out)
 	}
 	join->id = id;
 	join->uid = uid;
-	join->next = id->joins;
-	id->joins = join;
+	xt_list_add_tail(&id->joins, &join->link);
 	*out = join;
 	return 0;
 }
@@ -85,12 +72,10 @@ static uint32_t free_join(struct xd_cm_join *join)
 {
 	struct xd_client *c = join->id->obj.client;
 	uint32_t reported = join->events_reported;
-	struct xd_cm_join **at = &join->id->joins;
 
-	while (*at != join)
-		at = &(*at)->next;
-	*at = join->next;
-	xd_cm_join_events_discard(join, c->cm_channel);
+	if (join->event)
+		xd_cm_event_discard(join->event);
+	xt_list_del(&join->link);
 	xd_table_del(&join->id->cm->joins, join->number);
 	xd_user_uncharge(c, join_bytes);
 	free(join);
@@ -135,6 +120,6 @@ int xd_cm_leave(struct xd_client *c, uint32_t number, uint32_t *events_reported)
 
 void xd_cm_joins_free(struct xd_cm_id *id)
 {
-	while (id->joins)
-		free_join(id->joins);
+	while (!xt_list_empty(&id->joins))
+		free_join((struct xd_cm_join *)id->joins.next);
 }
