@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -31,7 +30,7 @@ static struct xd_cm_event *event_of(struct xt_list *in_channel)
 
 static struct xd_cm_event *event_of_id(struct xt_list *in_id)
 {
-	return (struct xd_cm_event *)((char *)in_id - offsetof(struct xd_cm_event, in_id));
+	return container_of(in_id, struct xd_cm_event, in_id);
 }
 
 /* Makes the descriptor readable if and only if there are events. */

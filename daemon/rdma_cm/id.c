@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -121,7 +120,7 @@ static int set_reuse(struct xd_cm_id *id, bool reuse)
 {
 	if (reuse ? id->state == XD_CM_LISTEN : id->state != XD_CM_IDLE)
 		return -EINVAL;
-	id->reuse = reuse;
+	xd_cm_port_set_reuse(id, reuse);
 	return 0;
 }
 
@@ -204,7 +203,7 @@ int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events
 	xd_cm_events_move(id, from->cm_channel, to->cm_channel);
 	/* The program finds the ids of requests that it has not read where it reads them. */
 	for (l = id->queued.next; l != &id->queued; l = l->next) {
-		ev = (struct xd_cm_event *)((char *)l - offsetof(struct xd_cm_event, in_id));
+		ev = container_of(l, struct xd_cm_event, in_id);
 		if (ev->request && ev->request->obj.client == from)
 			change_channel(ev->request, to);
 	}

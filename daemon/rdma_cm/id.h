@@ -15,7 +15,7 @@
 #include "address.h"
 #include "rdma_cm.h"
 
-#define XD_CM_PORT_BUCKETS 256
+#define XD_CM_PORT_SPACES 4
 
 struct xd_cm_comm_est;
 struct xd_dreqs;
@@ -35,7 +35,7 @@ struct xd_rdma_cm {
 	struct xd_cm_comm_est *comm_est;
 	struct xd_table ids;   /* struct xd_cm_id, by number */
 	struct xd_table joins; /* struct xd_cm_join, by number */
-	struct xd_cm_port *ports[XD_CM_PORT_BUCKETS];
+	struct xd_cm_port *ports[XD_CM_PORT_SPACES][UINT16_MAX + 1]; /* NULL: free */
 	uint16_t first_port, last_port; /* range for binds without a port */
 	uint16_t unprivileged_port;	/* lower ports are reserved for operators */
 	uint16_t last_taken;		/* port of the last bind without a port */
@@ -95,7 +95,7 @@ struct xd_cm_id {
 
 	/* the port in the port table */
 	struct xd_cm_port *port;
-	struct xd_cm_id *next_owner, **pprev_owner;
+	struct xt_list owner; /* in the list of the port's owners */
 
 	/* RESOLVE_ADDR */
 	struct xd_resolve *resolve;
@@ -260,8 +260,14 @@ void xd_cm_port_release(struct xd_cm_id *id); /* no effect without a port */
 /* Ends the right to share the port. -EADDRINUSE, -EADDRNOTAVAIL: it is shared now. */
 int xd_cm_port_listen(struct xd_cm_id *id);
 uint64_t xd_cm_port_service_id(const struct xd_cm_id *id); /* of an id with a port */
-/* Returns the first owner of a port, in the order of binds from the last one. */
-struct xd_cm_id *xd_cm_port_owners(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port);
+/* Sets id->reuse: whether others with this option may share the port. */
+void xd_cm_port_set_reuse(struct xd_cm_id *id, bool reuse);
+/*
+ * Returns the next owner of a port that does not let others share it, as all listeners. prev NULL:
+ * the first one. NULL: there is none.
+ */
+struct xd_cm_id *xd_cm_port_next_exclusive(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port,
+					   struct xd_cm_id *prev);
 
 /* ---- resolve.c ------------------------------------------------------------------ */
 

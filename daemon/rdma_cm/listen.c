@@ -116,14 +116,22 @@ static bool matches(const struct xd_cm_id *l, const struct request *r)
 	return any || xr_gid_equal(&gid, &r->ip.dst);
 }
 
+/* A client that ends gets no more ids: those it has are being freed. */
+static bool listens(const struct xd_cm_id *id, const struct request *r)
+{
+	return id->state == XD_CM_LISTEN && !id->obj.client->ending && matches(id, r);
+}
+
 static struct xd_cm_id *find_listener(struct xd_rdma_cm *cm, const struct request *r)
 {
+	uint16_t ps = (uint16_t)(r->service_id >> 16), port = (uint16_t)r->service_id;
 	struct xd_cm_id *l = NULL;
 
-	if (!(r->service_id >> 32))
-		l = xd_cm_port_owners(cm, (uint16_t)(r->service_id >> 16), (uint16_t)r->service_id);
-	while (l && (l->state != XD_CM_LISTEN || !matches(l, r)))
-		l = l->next_owner;
+	if (r->service_id >> 32)
+		return NULL;
+	do
+		l = xd_cm_port_next_exclusive(cm, ps, port, l);
+	while (l && !listens(l, r));
 	return l;
 }
 

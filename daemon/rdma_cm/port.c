@@ -15,10 +15,13 @@
 /* Port spaces as bits of AF_IB service IDs: RDMA_IB_IP_PS_* of the kernel's <rdma/ib.h> */
 #define PS_MASK 0xffffffffffff0000ull
 
+/*
+ * All ids of a client may have the same port with the option REUSEADDR. They have a list of their
+ * own, which most searches need not look at.
+ */
 struct xd_cm_port {
 	uint16_t ps, number;
-	struct xd_cm_id *owners;
-	struct xd_cm_port *next;
+	struct xt_list exclusive, shared; /* ids without and with the option */
 };
 
 /* ---- settings of the system ----------------------------------------------------- */
@@ -53,20 +56,39 @@ void xd_cm_ports_init(struct xd_rdma_cm *cm)
 
 /* ---- table ---------------------------------------------------------------------- */
 
+/* Returns NULL if there is no such port space. */
 static struct xd_cm_port **place_of(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port)
 {
-	struct xd_cm_port **at = &cm->ports[(uint16_t)(ps * 31u + port) % XD_CM_PORT_BUCKETS];
+	static const uint16_t spaces[XD_CM_PORT_SPACES] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,
+							    RDMA_PS_IPOIB };
 
-	while (*at && ((*at)->ps != ps || (*at)->number != port))
-		at = &(*at)->next;
-	return at;
+	for (uint32_t i = 0; i < XD_CM_PORT_SPACES; i++) {
+		if (spaces[i] == ps)
+			return &cm->ports[i][port];
+	}
+	return NULL;
 }
 
-struct xd_cm_id *xd_cm_port_owners(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port)
+static struct xd_cm_id *owner_of(struct xt_list *l)
 {
-	const struct xd_cm_port *p = *place_of(cm, ps, port);
+	return container_of(l, struct xd_cm_id, owner);
+}
 
-	return p ? p->owners : NULL;
+struct xd_cm_id *xd_cm_port_next_exclusive(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port,
+					   struct xd_cm_id *prev)
+{
+	struct xd_cm_port **at = place_of(cm, ps, port);
+	struct xt_list *next;
+
+	if (!at || !*at)
+		return NULL;
+	next = prev ? prev->owner.next : (*at)->exclusive.next;
+	return next == &(*at)->exclusive ? NULL : owner_of(next);
+}
+
+static void link_owner(struct xd_cm_id *id)
+{
+	xt_list_add_tail(id->reuse ? &id->port->shared : &id->port->exclusive, &id->owner);
 }
 
 static int take(struct xd_cm_id *id, uint16_t ps, uint16_t number)
@@ -79,52 +101,67 @@ static int take(struct xd_cm_id *id, uint16_t ps, uint16_t number)
 			return -ENOMEM;
 		p->ps = ps;
 		p->number = number;
+		xt_list_init(&p->exclusive);
+		xt_list_init(&p->shared);
 		*at = p;
 	}
 	xd_cm_addr_set_port(&id->src, number);
 	id->port = p;
-	id->next_owner = p->owners;
-	id->pprev_owner = &p->owners;
-	if (id->next_owner)
-		id->next_owner->pprev_owner = &id->next_owner;
-	p->owners = id;
+	link_owner(id);
 	return 0;
 }
 
 void xd_cm_port_release(struct xd_cm_id *id)
 {
-	struct xd_cm_port *p = id->port, **at;
+	struct xd_cm_port *p = id->port;
 
 	if (!p)
 		return;
 	id->port = NULL;
-	*id->pprev_owner = id->next_owner;
-	if (id->next_owner)
-		id->next_owner->pprev_owner = id->pprev_owner;
-	if (p->owners)
+	xt_list_del(&id->owner);
+	if (!xt_list_empty(&p->exclusive) || !xt_list_empty(&p->shared))
 		return;
-	at = place_of(id->cm, p->ps, p->number);
-	*at = p->next;
+	*place_of(id->cm, p->ps, p->number) = NULL;
 	free(p);
+}
+
+void xd_cm_port_set_reuse(struct xd_cm_id *id, bool reuse)
+{
+	id->reuse = reuse;
+	if (!id->port)
+		return;
+	xt_list_del(&id->owner);
+	link_owner(id);
 }
 
 /* ---- rules ---------------------------------------------------------------------- */
 
-/* Returns an owner because of which the id cannot bind the port, or listen on it. NULL: none. */
-static struct xd_cm_id *conflicting(const struct xd_cm_id *id, struct xd_cm_id *owners, bool reuse)
+static bool conflict(const struct xd_cm_id *id, const struct xd_cm_id *o)
 {
-	struct xd_cm_id *o;
+	/* The ids of a client that ends are freed in steps. */
+	if (o == id || o->obj.client->ending)
+		return false;
+	if (id->afonly && o->afonly && id->src.sa.sa_family != o->src.sa.sa_family)
+		return false;
+	return xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src) ||
+	       xd_cm_addr_equal(&id->src, &o->src);
+}
 
-	for (o = owners; o; o = o->next_owner) {
-		if (o == id || (reuse && o->reuse))
-			continue;
-		if (id->afonly && o->afonly && id->src.sa.sa_family != o->src.sa.sa_family)
-			continue;
-		if (xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src) ||
-		    xd_cm_addr_equal(&id->src, &o->src))
-			return o;
+static struct xd_cm_id *conflicting_in(const struct xd_cm_id *id, struct xt_list *owners)
+{
+	for (struct xt_list *l = owners->next; l != owners; l = l->next) {
+		if (conflict(id, owner_of(l)))
+			return owner_of(l);
 	}
 	return NULL;
+}
+
+/* Returns an owner because of which the id cannot bind the port, or listen on it. NULL: none. */
+static struct xd_cm_id *conflicting(const struct xd_cm_id *id, struct xd_cm_port *p, bool reuse)
+{
+	struct xd_cm_id *o = p ? conflicting_in(id, &p->exclusive) : NULL;
+
+	return o || !p || reuse ? o : conflicting_in(id, &p->shared);
 }
 
 /*
@@ -136,15 +173,13 @@ static int check_shared(const struct xd_cm_id *id, uint16_t ps, uint16_t port, b
 {
 	struct xd_cm_id *o;
 
-	while ((o = conflicting(id, xd_cm_port_owners(id->cm, ps, port), reuse))) {
+	while ((o = conflicting(id, *place_of(id->cm, ps, port), reuse))) {
 		if (o->obj.client == id->obj.client || !xd_connection_hung_up(o->obj.client))
 			return xd_refuse(id->obj.client,
 					 xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src)
 						 ? -EADDRNOTAVAIL
 						 : -EADDRINUSE,
 					 "port %u is in use: xroce cm -l", port);
-		/* The end of a channel with many ids does not free all of them at once. */
-		xd_cm_port_release(o);
 		xd_client_end(o->obj.client);
 	}
 	return 0;
@@ -155,19 +190,25 @@ static bool differ(const union xd_cm_addr *a, const union xd_cm_addr *b)
 	return !xd_cm_addr_is_any(a) && !xd_cm_addr_is_any(b) && !xd_cm_addr_equal(a, b);
 }
 
-/* A port that is selected here must make the id's pair of addresses unique. */
-static bool unique(const struct xd_cm_id *id, const struct xd_cm_id *owners)
+static bool unique_in(const struct xd_cm_id *id, struct xt_list *owners)
 {
 	uint16_t port = xd_cm_addr_port(&id->dst), other;
 	const struct xd_cm_id *o;
 
-	for (o = owners; o; o = o->next_owner) {
+	for (struct xt_list *l = owners->next; l != owners; l = l->next) {
+		o = owner_of(l);
 		other = xd_cm_addr_port(&o->dst);
 		if (!(port && other && port != other) && !differ(&id->src, &o->src) &&
 		    !differ(&id->dst, &o->dst))
 			return false;
 	}
 	return true;
+}
+
+/* A port that is selected here must make the id's pair of addresses unique. */
+static bool unique(const struct xd_cm_id *id, struct xd_cm_port *p)
+{
+	return unique_in(id, &p->exclusive) && unique_in(id, &p->shared);
 }
 
 static uint16_t random_port(const struct xd_rdma_cm *cm)
@@ -179,24 +220,42 @@ static uint16_t random_port(const struct xd_rdma_cm *cm)
 	return (uint16_t)(cm->first_port + n % (cm->last_port - cm->first_port + 1u));
 }
 
-/* Takes another port than the last such bind, whose connections may be in TIMEWAIT at peers. */
-static int take_any(struct xd_cm_id *id, uint16_t ps)
+static uint16_t port_after(const struct xd_rdma_cm *cm, uint16_t port)
+{
+	return port == cm->last_port ? cm->first_port : (uint16_t)(port + 1);
+}
+
+/*
+ * Returns a port that the id may have, or -1. free: only one that has no owner. Not the port of the
+ * last such bind, whose connections may be in TIMEWAIT at peers.
+ */
+static int find_port(struct xd_cm_id *id, uint16_t ps, bool free)
 {
 	struct xd_rdma_cm *cm = id->cm;
+	struct xd_cm_port **ports = place_of(cm, ps, 0);
 	uint32_t left = cm->last_port - cm->first_port + 1u;
 	uint16_t port = random_port(cm);
-	int err;
 
-	for (; left; left--) {
-		if (port != cm->last_taken && unique(id, xd_cm_port_owners(cm, ps, port))) {
-			err = take(id, ps, port);
-			if (!err)
-				cm->last_taken = port;
-			return err;
-		}
-		port = port == cm->last_port ? cm->first_port : (uint16_t)(port + 1);
+	for (; left; left--, port = port_after(cm, port)) {
+		if (port != cm->last_taken && (!ports[port] || (!free && unique(id, ports[port]))))
+			return port;
 	}
-	return -EADDRNOTAVAIL;
+	return -1;
+}
+
+/* Ports are shared only if no other is left. */
+static int take_any(struct xd_cm_id *id, uint16_t ps)
+{
+	int port = find_port(id, ps, true), err;
+
+	if (port < 0)
+		port = find_port(id, ps, false);
+	if (port < 0)
+		return -EADDRNOTAVAIL;
+	err = take(id, ps, (uint16_t)port);
+	if (!err)
+		id->cm->last_taken = (uint16_t)port;
+	return err;
 }
 
 /* The service ID of an AF_IB address contains the port space. Returns 0 if they do not match. */
@@ -251,6 +310,6 @@ int xd_cm_port_listen(struct xd_cm_id *id)
 		return 0;
 	err = check_shared(id, id->port->ps, id->port->number, false);
 	if (!err)
-		id->reuse = false;
+		xd_cm_port_set_reuse(id, false);
 	return err;
 }

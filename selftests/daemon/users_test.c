@@ -460,7 +460,7 @@ static void test_memory(void)
 	pd = alloc_pd(&b);
 	cq = create_cq(&b, 16, 0);
 	charged = b.client->user->bytes.memory;
-	before = mallinfo2().uordblks;
+	before = mallinfo2().uordblks + mallinfo2().hblkhd;
 	for (int i = 0; i < 10; i++) {
 		struct xr_create_qp_req request = qp_request(pd, cq);
 		uint32_t qp;
