@@ -8,8 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "heap.h"
+
 #define EVENTS 32
-#define NEVER UINT64_MAX
+/*
+ * Work that can be divided is done for this time in ns, then others are served: the callbacks of a
+ * turn take 32 times as long at most, and the answer to a request two turns.
+ */
+#define PIECE 1000000
 
 struct xd_watch {
 	struct xd_loop *loop;
@@ -21,21 +27,23 @@ struct xd_watch {
 };
 
 struct xd_timer {
+	struct xd_heap_node node; /* first */
 	struct xd_loop *loop;
 	xd_timer_fn fn;
 	void *arg;
-	uint64_t when;			/* NEVER: not armed */
-	struct xd_timer *next, **pprev; /* armed timers, soonest first */
 };
 
 struct xd_loop {
 	int epoll;
 	bool stop;
 	struct xd_watch *dead;
-	struct xd_timer *timers;
+	struct xd_heap timers; /* that are armed */
+	uint32_t all_timers;
 	xd_timer_fn turn;
 	void *turn_arg;
-	uint64_t lap; /* processor time of the thread at the last lap */
+	uint64_t begun; /* time at which the current callback was called */
+	uint64_t lap;	/* processor time of the thread at the last lap */
+	struct xd_turns turns;
 };
 
 static uint64_t ns_of(clockid_t clock)
@@ -62,6 +70,16 @@ uint64_t xd_loop_lap(struct xd_loop *loop)
 
 	loop->lap = xd_cpu_time();
 	return loop->lap - begin;
+}
+
+bool xd_loop_must_yield(const struct xd_loop *loop)
+{
+	return xd_now() - loop->begun > PIECE;
+}
+
+const struct xd_turns *xd_loop_turns(const struct xd_loop *loop)
+{
+	return &loop->turns;
 }
 
 struct xd_loop *xd_loop_new(void)
@@ -93,6 +111,7 @@ void xd_loop_free(struct xd_loop *loop)
 	if (!loop)
 		return;
 	free_dead(loop);
+	xd_heap_free(&loop->timers);
 	close(loop->epoll);
 	free(loop);
 }
@@ -145,67 +164,69 @@ void xd_watch_del(struct xd_watch *w)
 
 /* ---- timers ------------------------------------------------------------------------ */
 
+/* Makes room for the timer, so that arming it cannot fail. */
 struct xd_timer *xd_timer_new(struct xd_loop *loop, xd_timer_fn fn, void *arg)
 {
-	struct xd_timer *t = calloc(1, sizeof(*t));
+	struct xd_timer *t;
 
-	if (t)
-		*t = (struct xd_timer){ .loop = loop, .fn = fn, .arg = arg, .when = NEVER };
+	if (xd_heap_reserve(&loop->timers, loop->all_timers + 1))
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	*t = (struct xd_timer){ .loop = loop, .fn = fn, .arg = arg };
+	loop->all_timers++;
 	return t;
 }
 
 void xd_timer_cancel(struct xd_timer *t)
 {
-	if (!t || t->when == NEVER)
-		return;
-	*t->pprev = t->next;
-	if (t->next)
-		t->next->pprev = t->pprev;
-	t->when = NEVER;
+	if (t)
+		xd_heap_clear(&t->loop->timers, &t->node);
 }
 
 void xd_timer_arm(struct xd_timer *t, uint64_t after_ns)
 {
-	struct xd_timer **at = &t->loop->timers;
-
-	xd_timer_cancel(t);
-	t->when = xd_now() + after_ns;
-	while (*at && (*at)->when <= t->when)
-		at = &(*at)->next;
-	t->next = *at;
-	t->pprev = at;
-	if (t->next)
-		t->next->pprev = &t->next;
-	*at = t;
+	xd_heap_set(&t->loop->timers, &t->node, xd_now() + after_ns);
 }
 
 void xd_timer_free(struct xd_timer *t)
 {
+	if (!t)
+		return;
 	xd_timer_cancel(t);
+	t->loop->all_timers--;
 	free(t);
 }
 
+static struct xd_timer *first_timer(const struct xd_loop *loop)
+{
+	return (struct xd_timer *)xd_heap_first(&loop->timers);
+}
+
+/* Clients decide how many timers are due at once: the rest waits for the next turn. */
 static void run_timers(struct xd_loop *loop)
 {
-	uint64_t now = xd_now();
+	uint64_t begun = xd_now(), now = begun;
 	struct xd_timer *t;
 
-	while ((t = loop->timers) && t->when <= now) {
+	while ((t = first_timer(loop)) && t->node.when <= begun && now - begun <= PIECE) {
 		xd_timer_cancel(t);
+		loop->begun = now;
 		t->fn(t->arg);
 		xd_loop_lap(loop);
+		now = xd_now();
 	}
 }
 
 static int timeout_ms(const struct xd_loop *loop)
 {
+	const struct xd_timer *t = first_timer(loop);
 	uint64_t now = xd_now();
 
-	if (!loop->timers)
+	if (!t)
 		return -1;
-	if (loop->timers->when <= now)
-		return 0;
-	return (int)((loop->timers->when - now + 999999) / 1000000);
+	return t->node.when <= now ? 0 : (int)((t->node.when - now + 999999) / 1000000);
 }
 
 void xd_loop_set_turn(struct xd_loop *loop, xd_timer_fn fn, void *arg)
@@ -214,9 +235,31 @@ void xd_loop_set_turn(struct xd_loop *loop, xd_timer_fn fn, void *arg)
 	loop->turn_arg = arg;
 }
 
+static void count_turn(struct xd_turns *t, uint64_t ns)
+{
+	t->count++;
+	t->total += ns;
+	if (ns > t->longest)
+		t->longest = ns;
+}
+
+static void run_watches(struct xd_loop *loop, struct epoll_event *ev, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct xd_watch *w = ev[i].data.ptr;
+
+		loop->begun = xd_now();
+		if (w->fd >= 0)
+			w->fn(w->arg, ev[i].events);
+		xd_loop_lap(loop);
+	}
+	free_dead(loop);
+}
+
 int xd_loop_run(struct xd_loop *loop)
 {
 	struct epoll_event ev[EVENTS];
+	uint64_t begin;
 
 	xd_loop_lap(loop);
 	while (!loop->stop) {
@@ -224,17 +267,12 @@ int xd_loop_run(struct xd_loop *loop)
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		for (int i = 0; i < n; i++) {
-			struct xd_watch *w = ev[i].data.ptr;
-
-			if (w->fd >= 0)
-				w->fn(w->arg, ev[i].events);
-			xd_loop_lap(loop);
-		}
-		free_dead(loop);
+		begin = loop->lap;
+		run_watches(loop, ev, n);
 		run_timers(loop);
 		if (loop->turn)
 			loop->turn(loop->turn_arg);
+		count_turn(&loop->turns, loop->lap - begin);
 	}
 	loop->stop = false; /* tests run a loop more than once */
 	return 0;

@@ -6,6 +6,7 @@
 #ifndef XD_LOOP_H
 #define XD_LOOP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct xd_loop;
@@ -39,6 +40,18 @@ void xd_timer_free(struct xd_timer *timer); /* NULL allowed */
 
 /* Calls fn after the callbacks of each wake-up: for work that is not worth a wake-up. */
 void xd_loop_set_turn(struct xd_loop *loop, xd_timer_fn fn, void *arg);
+
+/*
+ * Returns true if the current callback has run for a millisecond. Work whose amount a client or a
+ * peer decides is done in pieces: when this is true, the rest is left to a later callback.
+ */
+bool xd_loop_must_yield(const struct xd_loop *loop);
+
+/* Turns of the loop, each from one wait for events to the next: processor time in ns */
+struct xd_turns {
+	uint64_t count, total, longest;
+};
+const struct xd_turns *xd_loop_turns(const struct xd_loop *loop);
 
 /*
  * Returns the processor time of this thread in ns since the last call or since the last callback

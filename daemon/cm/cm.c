@@ -43,7 +43,7 @@ void xc_free(struct xc_cm *cm)
 	xc_table_free(&cm->by_remote);
 	xc_table_free(&cm->by_qpn);
 	xc_table_free(&cm->sources);
-	xc_timers_free(&cm->timers);
+	xd_heap_free(&cm->timers);
 	free(cm);
 }
 
@@ -178,17 +178,17 @@ static void expired(struct xc_id *id)
 void xc_run(struct xc_cm *cm)
 {
 	uint64_t now = xc_now(cm);
-	struct xc_timer *t;
+	struct xd_heap_node *t;
 
-	while ((t = xc_timers_first(&cm->timers)) && t->when <= now) {
-		xc_timers_clear(&cm->timers, t);
+	while ((t = xd_heap_first(&cm->timers)) && t->when <= now) {
+		xd_heap_clear(&cm->timers, t);
 		expired((struct xc_id *)((char *)t - offsetof(struct xc_id, timer)));
 	}
 }
 
 uint64_t xc_deadline(const struct xc_cm *cm)
 {
-	struct xc_timer *t = xc_timers_first(&cm->timers);
+	struct xd_heap_node *t = xd_heap_first(&cm->timers);
 
 	return t ? t->when : XC_NEVER;
 }

@@ -4,7 +4,6 @@
  *
  *   mad.c         messages to and from MADs
  *   table.c       hash tables
- *   timers.c      heap of timers
  *   id.c          ids: creation, lookup, half-open ids of each peer
  *   send.c        messages of ids and their retries; responses without an id
  *   end.c         states after a connection: TIMEWAIT, ids that only repeat a response
@@ -24,7 +23,7 @@
 #include "cm.h"
 #include "daemon/transport/list.h"
 #include "table.h"
-#include "timers.h"
+#include "daemon/base/heap.h"
 
 /* Of responses. The hop limit of a received MAD was decremented by routers. */
 #define XC_HOP_LIMIT 64
@@ -41,7 +40,7 @@ struct xc_cm {
 	struct xc_table sources;   /* peers with half-open ids, by GID */
 	struct xt_list answered;   /* see end.c; the oldest one first */
 	uint32_t answered_count;
-	struct xc_timers timers;
+	struct xd_heap timers;
 	struct xc_counters counters;
 	struct xc_gauges gauges;
 };
@@ -60,7 +59,7 @@ struct xc_id {
 	struct xt_list answered; /* in xc_cm.answered */
 	struct xc_node by_local, by_remote, by_qpn;
 	struct xc_source *source; /* NULL: not half-open, or active */
-	struct xc_timer timer;
+	struct xd_heap_node timer;
 	uint64_t own_tid;     /* of REQ, DREQ and SIDR_REQ that are sent */
 	uint64_t tid;	      /* of the current exchange */
 	uint64_t timeout;     /* ns until the next retry */

@@ -145,7 +145,7 @@ int xc_id_new(struct xc_cm *cm, const struct xc_path *path, struct xc_id **new)
 
 	if (cm->gauges.ids >= cm->config.max_ids && !free_oldest_answered(cm))
 		return -EMFILE;
-	if (xc_timers_reserve(&cm->timers, cm->gauges.ids + 1))
+	if (xd_heap_reserve(&cm->timers, cm->gauges.ids + 1))
 		return -ENOMEM;
 	id = calloc(1, sizeof(*id));
 	if (!id)
@@ -167,7 +167,7 @@ void xc_id_free(struct xc_id *id)
 	struct xc_cm *cm = id->cm;
 
 	xc_id_set_state(id, XC_IDLE);
-	xc_timers_clear(&cm->timers, &id->timer);
+	xd_heap_clear(&cm->timers, &id->timer);
 	xc_table_del(&cm->by_local, &id->by_local);
 	xc_id_unlink_remote(id);
 	xc_id_unlink_qpn(id);

@@ -16,7 +16,6 @@ cm_SRCS := $(addprefix daemon/cm/, \
 	send.c \
 	sidr.c \
 	table.c \
-	timers.c \
 	)
 
 $(eval $(call static_library,cm,$(cm_SRCS)))

@@ -66,12 +66,12 @@ void xc_respond(struct xc_cm *cm, const struct xc_path *path, const struct xc_ms
 
 void xc_set_timer(struct xc_id *id, uint64_t ns)
 {
-	xc_timers_set(&id->cm->timers, &id->timer, xc_now(id->cm) + ns);
+	xd_heap_set(&id->cm->timers, &id->timer, xc_now(id->cm) + ns);
 }
 
 void xc_clear_timer(struct xc_id *id)
 {
-	xc_timers_clear(&id->cm->timers, &id->timer);
+	xd_heap_clear(&id->cm->timers, &id->timer);
 }
 
 void xc_await(struct xc_id *id)

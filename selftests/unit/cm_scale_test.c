@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "daemon/cm/table.h"
-#include "daemon/cm/timers.h"
+#include "daemon/base/heap.h"
 #include "cm_hosts.h"
 
 #define IDS 100000
@@ -41,36 +41,36 @@ static void test_table(void)
 
 static void test_timers(void)
 {
-	static struct xc_timer timers[1000];
-	struct xc_timers t = { 0 };
-	struct xc_timer *first;
+	static struct xd_heap_node timers[1000];
+	struct xd_heap t = { 0 };
+	struct xd_heap_node *first;
 	uint64_t seed = 1, last = 0;
 	unsigned set = 0, expired = 0;
 	bool ordered = true;
 
-	xc_timers_reserve(&t, 1000);
+	xd_heap_reserve(&t, 1000);
 	for (unsigned i = 0; i < 100000; i++) {
-		struct xc_timer *timer;
+		struct xd_heap_node *timer;
 
 		seed = seed * 6364136223846793005ull + 1442695040888963407ull;
 		timer = &timers[(seed >> 33) % 1000];
 		if (seed >> 62) {
 			set += !timer->slot;
-			xc_timers_set(&t, timer, seed >> 40);
+			xd_heap_set(&t, timer, seed >> 40);
 		} else {
 			set -= timer->slot != 0;
-			xc_timers_clear(&t, timer);
+			xd_heap_clear(&t, timer);
 		}
 	}
 	TAP_OK(t.count == set, "timers that are set and cleared");
-	while ((first = xc_timers_first(&t))) {
+	while ((first = xd_heap_first(&t))) {
 		ordered = ordered && first->when >= last;
 		last = first->when;
-		xc_timers_clear(&t, first);
+		xd_heap_clear(&t, first);
 		expired++;
 	}
 	TAP_OK(ordered && expired == set, "expire in order");
-	xc_timers_free(&t);
+	xd_heap_free(&t);
 }
 
 /* ---- connections ------------------------------------------------------------------- */
