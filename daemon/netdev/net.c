@@ -234,8 +234,11 @@ static void readable(void *arg, uint32_t events)
 	char buf[XD_NETLINK_BUFFER];
 	ssize_t n;
 
-	while ((n = recv(mnl_socket_get_fd(net->listen), buf, sizeof(buf), MSG_DONTWAIT)) > 0)
-		mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, net);
+	do {
+		n = recv(mnl_socket_get_fd(net->listen), buf, sizeof(buf), MSG_DONTWAIT);
+		if (n > 0)
+			mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, net);
+	} while (n > 0 && !xd_loop_must_yield(net->loop));
 	if (n < 0 && errno == ENOBUFS) { /* messages were lost: read everything again */
 		if (read_link(net) == -ENODEV && !net->link.gone)
 			link_gone(net);
@@ -279,9 +282,10 @@ static int net_start(struct xd_net *net)
 {
 	int err;
 
+	err = xd_resolve_start(net);
 	net->debounce = xd_timer_new(net->loop, report_change, net);
 	net->requests = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	if (!net->debounce || !net->requests ||
+	if (err || !net->debounce || !net->requests ||
 	    mnl_socket_bind(net->requests, 0, MNL_SOCKET_AUTOPID) < 0)
 		return -ENOMEM;
 	/* listen before the first dump, so that no change in between is missed */
@@ -324,7 +328,7 @@ void xd_net_close(struct xd_net *net)
 {
 	if (!net)
 		return;
-	xd_resolve_fail_all(net);
+	xd_resolve_stop(net);
 	xd_watch_del(net->watch);
 	xd_timer_free(net->debounce);
 	if (net->listen)

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/transport/list.h"
 #include "net.h"
 
 /* An IP address in the form of netlink attributes */
@@ -28,6 +29,7 @@ struct xd_neighbour {
 };
 
 #define XD_SEEN_NEIGHBOURS 256
+#define XD_HOP_BUCKETS 1024
 #define XD_NETLINK_BUFFER 32768
 
 struct xd_net {
@@ -45,7 +47,10 @@ struct xd_net {
 	bool used[XR_GID_TABLE_LEN];
 	uint32_t holds[XR_GID_TABLE_LEN]; /* number of them, by index */
 	int zero; /* the entry that index 0 stands for, as objects use or hold it so; 0: none */
-	struct xd_resolve *resolving; /* pending */
+	struct xt_list hops[XD_HOP_BUCKETS]; /* unknown next hops, by a hash */
+	struct xt_list known;		     /* next hops whose resolves are to be completed */
+	struct xd_timer *complete;	     /* completes them */
+	uint64_t hop_seed;		     /* of the hash: clients and peers choose addresses */
 	/*
 	 * Neighbours as last reported, by a hash. Most notifications are about a neighbour's
 	 * state, not a new MAC, and need no report. A hash collision only causes paths to be
@@ -75,11 +80,12 @@ bool xd_net_gid_use(struct xd_net *net, uint32_t index, struct xr_addr *gid);
 
 /* ---- resolve.c ---- */
 
+int xd_resolve_start(struct xd_net *net); /* -ENOMEM */
+/* Fails all pending resolves with -ENODEV. Also after xd_resolve_start() has failed. */
+void xd_resolve_stop(struct xd_net *net);
 /* Parses a neighbour message; returns false if it has no usable MAC. */
 bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n);
-/* Completes all pending resolves that wait for this neighbour. */
+/* Completes all pending resolves that wait for this neighbour, in pieces. */
 void xd_resolve_complete(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6]);
-/* Fails all pending resolves with -ENODEV. */
-void xd_resolve_fail_all(struct xd_net *net);
 
 #endif /* XD_NET_INTERNAL_H */

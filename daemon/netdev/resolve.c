@@ -4,26 +4,41 @@
 #include <linux/neighbour.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <xroce/gid.h>
 
 #include "net_internal.h"
 
-#define RETRY_NS 250000000ull
-#define MAX_TRIES 12 /* 3 s, as long as the kernel itself tries */
+#define FIRST_RETRY_NS 250000000ull
+#define LAST_RETRY_NS 1000000000ull
+#define WAIT_NS 3000000000ull /* as long as the kernel itself tries */
 #define DEFAULT_HOP_LIMIT 64
 #define NUD_USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
-struct xd_resolve {
+/*
+ * An unknown next hop, for which all resolves wait that come before it is looked up again. Later
+ * ones get an entry of their own for the same address, so that each waits for the same time.
+ */
+struct hop {
+	struct xt_list link; /* first; in xd_net.hops or xd_net.known */
 	struct xd_net *net;
+	struct xd_ip ip;
+	struct xt_list resolves;
+	struct xd_timer *timer;
+	uint64_t until, retry_ns;
+	bool retried;
+	int err; /* when it is known */
+	uint8_t mac[6];
+};
+
+struct xd_resolve {
+	struct xt_list link; /* first; in hop.resolves, or in no list */
 	struct xt_path path;
-	struct xd_ip hop;
+	struct xd_net *net;
 	struct xd_gid_hold hold;
 	xd_resolve_fn done;
 	void *arg;
-	struct xd_timer *timer;
-	int tries;
-	struct xd_resolve *next;
 };
 
 /* ---- routes ------------------------------------------------------------------------ */
@@ -249,13 +264,13 @@ bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
 	return has_ip && has_mac && ndm->ndm_state & NUD_USABLE;
 }
 
-static void solicit(struct xd_resolve *r)
+static void solicit(struct xd_net *net, const struct xd_ip *ip)
 {
 	uint8_t mac[6];
-	bool local = owner_mac(r->net, &r->hop, mac);
+	bool local = owner_mac(net, ip, mac);
 
-	r->net->events->solicit(r->net->ctx, r->net->link.ifindex, r->hop.family, r->hop.bytes,
-				local ? mac : NULL);
+	net->events->solicit(net->ctx, net->link.ifindex, ip->family, ip->bytes,
+			     local ? mac : NULL);
 }
 
 struct lookup {
@@ -273,39 +288,50 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-static bool look_up_neighbour(struct xd_resolve *r)
+static bool look_up_neighbour(struct xd_net *net, const struct xd_ip *ip, uint8_t mac[6])
 {
 	char buf[512];
 	struct lookup l = { .usable = false };
-	struct nlmsghdr *nlh = neighbour_request(buf, r->net, &r->hop);
+	struct nlmsghdr *nlh = neighbour_request(buf, net, ip);
 
-	if (xd_net_request(r->net, nlh, on_neighbour, &l) || !l.usable)
+	if (xd_net_request(net, nlh, on_neighbour, &l) || !l.usable)
 		return false;
 	/* packets through AF_XDP do not make the kernel verify a stale neighbour */
 	if (l.stale)
-		solicit(r);
-	memcpy(r->path.dmac, l.neighbour.mac, 6);
+		solicit(net, ip);
+	memcpy(mac, l.neighbour.mac, 6);
 	return true;
 }
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static void unlink_resolve(struct xd_resolve *r)
+static struct xt_list *bucket_of(struct xd_net *net, const struct xd_ip *ip)
 {
-	struct xd_resolve **at = &r->net->resolving;
+	uint64_t h = net->hop_seed;
 
-	while (*at && *at != r)
-		at = &(*at)->next;
-	if (*at)
-		*at = r->next;
+	for (uint32_t i = 0; i < ip->len; i++)
+		h = (h ^ ip->bytes[i]) * 0x9e3779b97f4a7c15ull;
+	return &net->hops[h >> 32 & (XD_HOP_BUCKETS - 1)];
 }
 
+static bool is_hop(const struct hop *h, const struct xd_ip *ip)
+{
+	return h->ip.family == ip->family && !memcmp(h->ip.bytes, ip->bytes, ip->len);
+}
+
+static void free_hop(struct hop *h)
+{
+	xt_list_del(&h->link);
+	xd_timer_free(h->timer);
+	free(h);
+}
+
+/* The entry of a next hop without resolves ends with its next retry. */
 void xd_net_resolve_cancel(struct xd_resolve *r)
 {
 	if (!r)
 		return;
-	unlink_resolve(r);
-	xd_timer_free(r->timer);
+	xt_list_del(&r->link);
 	xd_net_gid_release(r->net, &r->hold);
 	free(r);
 }
@@ -324,45 +350,136 @@ static void finish(struct xd_resolve *r, int err)
 	xd_net_gid_release(net, &hold);
 }
 
-static void retry(void *arg)
+/*
+ * done() may end a client and cancel other resolves. A next hop may have as many resolves as there
+ * are objects, so this takes several turns.
+ */
+static void complete(void *arg)
 {
-	struct xd_resolve *r = arg;
+	struct xd_net *net = arg;
+	struct xd_resolve *r;
+	struct hop *h;
 
-	if (look_up_neighbour(r)) {
-		finish(r, 0);
-	} else if (++r->tries >= MAX_TRIES) {
-		finish(r, -EHOSTUNREACH);
-	} else {
-		solicit(r);
-		xd_timer_arm(r->timer, RETRY_NS);
-	}
-}
-
-static bool waits_for(const struct xd_resolve *r, const struct xd_ip *ip)
-{
-	return r->hop.family == ip->family && !memcmp(r->hop.bytes, ip->bytes, ip->len);
-}
-
-/* done() may end a client and cancel its other resolves: start over after each call. */
-void xd_resolve_complete(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6])
-{
-	struct xd_resolve *r = net->resolving;
-
-	while (r) {
-		if (!waits_for(r, ip)) {
-			r = r->next;
+	while (!xt_list_empty(&net->known)) {
+		if (xd_loop_must_yield(net->loop)) {
+			xd_timer_arm(net->complete, 0);
+			return;
+		}
+		h = (struct hop *)net->known.next;
+		if (xt_list_empty(&h->resolves)) {
+			free_hop(h);
 			continue;
 		}
-		memcpy(r->path.dmac, mac, 6);
-		finish(r, 0);
-		r = net->resolving;
+		r = (struct xd_resolve *)h->resolves.next;
+		memcpy(r->path.dmac, h->mac, 6);
+		finish(r, h->err);
 	}
 }
 
-void xd_resolve_fail_all(struct xd_net *net)
+/* mac: NULL if err is not 0 */
+static void hop_known(struct hop *h, int err, const uint8_t *mac)
 {
-	while (net->resolving)
-		finish(net->resolving, -ENODEV);
+	h->err = err;
+	if (!err)
+		memcpy(h->mac, mac, 6);
+	xd_timer_cancel(h->timer);
+	xt_list_del(&h->link);
+	xt_list_add_tail(&h->net->known, &h->link);
+	xd_timer_arm(h->net->complete, 0);
+}
+
+static void retry(void *arg)
+{
+	struct hop *h = arg;
+	uint8_t mac[6];
+
+	if (xt_list_empty(&h->resolves)) {
+		free_hop(h);
+	} else if (look_up_neighbour(h->net, &h->ip, mac)) {
+		hop_known(h, 0, mac);
+	} else if (xd_now() >= h->until) {
+		hop_known(h, -EHOSTUNREACH, NULL);
+	} else {
+		h->retried = true;
+		if (h->retry_ns < LAST_RETRY_NS)
+			h->retry_ns *= 2;
+		solicit(h->net, &h->ip);
+		xd_timer_arm(h->timer, h->retry_ns);
+	}
+}
+
+void xd_resolve_complete(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6])
+{
+	struct xt_list *bucket = bucket_of(net, ip), *next;
+
+	for (struct xt_list *l = bucket->next; l != bucket; l = next) {
+		next = l->next;
+		if (is_hop((struct hop *)l, ip))
+			hop_known((struct hop *)l, 0, mac);
+	}
+}
+
+static struct hop *find_hop(struct xd_net *net, const struct xd_ip *ip)
+{
+	struct xt_list *bucket = bucket_of(net, ip);
+
+	for (struct xt_list *l = bucket->next; l != bucket; l = l->next) {
+		if (is_hop((struct hop *)l, ip) && !((struct hop *)l)->retried)
+			return (struct hop *)l;
+	}
+	return NULL;
+}
+
+static struct hop *new_hop(struct xd_net *net, const struct xd_ip *ip)
+{
+	struct hop *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->timer = xd_timer_new(net->loop, retry, h);
+	if (!h->timer) {
+		free(h);
+		return NULL;
+	}
+	h->net = net;
+	h->ip = *ip;
+	h->until = xd_now() + WAIT_NS;
+	h->retry_ns = FIRST_RETRY_NS;
+	xt_list_init(&h->resolves);
+	xt_list_add_tail(bucket_of(net, ip), &h->link);
+	solicit(net, ip);
+	xd_timer_arm(h->timer, h->retry_ns);
+	return h;
+}
+
+int xd_resolve_start(struct xd_net *net)
+{
+	xt_list_init(&net->known);
+	for (uint32_t i = 0; i < XD_HOP_BUCKETS; i++)
+		xt_list_init(&net->hops[i]);
+	if (getrandom(&net->hop_seed, sizeof(net->hop_seed), 0) != sizeof(net->hop_seed))
+		return -EIO;
+	net->complete = xd_timer_new(net->loop, complete, net);
+	return net->complete ? 0 : -ENOMEM;
+}
+
+static void fail_all(struct xt_list *hops)
+{
+	while (!xt_list_empty(hops)) {
+		struct hop *h = (struct hop *)hops->next;
+
+		while (!xt_list_empty(&h->resolves))
+			finish((struct xd_resolve *)h->resolves.next, -ENODEV);
+		free_hop(h);
+	}
+}
+
+void xd_resolve_stop(struct xd_net *net)
+{
+	for (uint32_t i = 0; i < XD_HOP_BUCKETS; i++)
+		fail_all(&net->hops[i]);
+	fail_all(&net->known);
+	xd_timer_free(net->complete);
 }
 
 /* ---- paths --------------------------------------------------------------------------------- */
@@ -420,6 +537,8 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 				  xd_resolve_fn done, void *arg)
 {
 	struct xd_resolve *r = calloc(1, sizeof(*r));
+	struct xd_ip ip;
+	struct hop *h;
 	int ret;
 
 	if (!r) {
@@ -427,19 +546,22 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 		return NULL;
 	}
 	*r = (struct xd_resolve){ .net = net, .done = done, .arg = arg };
-	ret = begin_path(net, attr, &r->path, &r->hop);
+	xt_list_init(&r->link);
+	ret = begin_path(net, attr, &r->path, &ip);
 	xd_net_gid_hold(net, &r->hold, attr->sgid_index);
-	if (!ret && look_up_neighbour(r))
+	if (!ret && look_up_neighbour(net, &ip, r->path.dmac))
 		ret = 1;
-	if (!ret)
-		r->timer = xd_timer_new(net->loop, retry, r);
-	if (ret || !r->timer) {
-		finish(r, ret > 0 ? 0 : ret ? ret : -ENOMEM);
+	if (ret) {
+		finish(r, ret > 0 ? 0 : ret);
 		return NULL;
 	}
-	r->next = net->resolving;
-	net->resolving = r;
-	solicit(r);
-	xd_timer_arm(r->timer, RETRY_NS);
+	h = find_hop(net, &ip);
+	if (!h)
+		h = new_hop(net, &ip);
+	if (!h) {
+		finish(r, -ENOMEM);
+		return NULL;
+	}
+	xt_list_add_tail(&h->resolves, &r->link);
 	return r;
 }

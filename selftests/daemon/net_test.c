@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <xroce/gid.h>
@@ -51,6 +52,8 @@ static void on_changed(void *ctx)
 	refreshes++;
 }
 
+static int solicits;
+
 static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr,
 		       const uint8_t *mac)
 {
@@ -61,6 +64,7 @@ static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_
 	};
 	struct xd_solicitor s;
 
+	solicits++;
 	memcpy(r.addr, addr, family == AF_INET ? 4 : 16);
 	if (mac)
 		memcpy(r.mac, mac, sizeof(r.mac));
@@ -696,14 +700,55 @@ static void test_cancel(void)
 	struct xr_ah_attr attr;
 
 	device_open();
-	attr = attr_to("10.9.0.1", "10.9.0.2");
-	sh("ip neighbour flush dev t0");
-	/* The newest one is resolved first. */
-	second = xd_net_resolve(net, &attr, on_second, NULL);
+	attr = attr_to("10.9.0.1", "10.9.0.78");
 	xd_net_resolve(net, &attr, on_first, &a);
-	run_for(30000);
+	second = xd_net_resolve(net, &attr, on_second, NULL);
+	sh("ip neighbour replace 10.9.0.78 lladdr 02:00:00:00:00:78 dev t0");
+	run_for(300);
 	TAP_OK(a.calls == 1 && !a.err && !second && !second_calls,
 	       "a completion may cancel other resolves");
+	device_close();
+}
+
+#define WAITERS 40
+
+static int completions, in_turn, most_in_turn;
+
+/* Takes half of the time of a piece. */
+static void on_slow(void *arg, int err, const struct xt_path *path)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+	completions++;
+	if (++in_turn > most_in_turn)
+		most_in_turn = in_turn;
+	if (completions == WAITERS)
+		xd_loop_stop(loop);
+}
+
+static void on_turn(void *arg)
+{
+	in_turn = 0;
+}
+
+static void test_many_wait(void)
+{
+	struct xr_ah_attr attr;
+	int before;
+
+	device_open();
+	attr = attr_to("10.9.0.1", "10.9.0.79");
+	before = solicits;
+	for (int i = 0; i < WAITERS; i++)
+		xd_net_resolve(net, &attr, on_slow, NULL);
+	TAP_OK(solicits == before + 1, "a next hop for which many wait is solicited once (%d)",
+	       solicits - before);
+	xd_loop_set_turn(loop, on_turn, NULL);
+	sh("ip neighbour replace 10.9.0.79 lladdr 02:00:00:00:00:79 dev t0");
+	run_for(20000);
+	xd_loop_set_turn(loop, NULL, NULL);
+	TAP_OK(completions == WAITERS && most_in_turn <= 4,
+	       "when it is found, others are served between completions (%d in a turn)",
+	       most_in_turn);
 	device_close();
 }
 
@@ -817,6 +862,7 @@ int main(void)
 	test_other_interface();
 	test_special();
 	test_cancel();
+	test_many_wait();
 	test_mac_moves();
 	test_rules();
 	test_lost_notifications();
