@@ -29,6 +29,7 @@ struct xd_jobs {
 	unsigned int unfinished; /* jobs whose done() has not returned */
 	bool stop;
 	int eventfd;
+	struct xd_loop *loop;
 	struct xd_watch *watch;
 };
 
@@ -76,16 +77,21 @@ static int spawn(struct xd_jobs *jobs, void *(*fn)(void *))
 	return -err;
 }
 
-static void run_one(struct xd_jobs *jobs, struct xd_job *job)
+static void wake_loop(struct xd_jobs *jobs)
 {
 	uint64_t one = 1;
 
+	(void)!write(jobs->eventfd, &one, sizeof(one)); /* EAGAIN: an event is pending anyway */
+}
+
+static void run_one(struct xd_jobs *jobs, struct xd_job *job)
+{
 	pthread_mutex_unlock(&jobs->lock);
 	job->run(job);
 	pthread_mutex_lock(&jobs->lock);
 	queue_put(&jobs->done, job);
 	pthread_cond_broadcast(&jobs->progress);
-	(void)!write(jobs->eventfd, &one, sizeof(one)); /* EAGAIN: an event is pending anyway */
+	wake_loop(jobs);
 }
 
 /* A thread that takes a job while no other one is idle starts another. */
@@ -116,24 +122,23 @@ static void *worker(void *arg)
 	return NULL;
 }
 
-/*
- * Calls done() only for the jobs that are done at the start: done() may add a job that is done at
- * once, and the loop must serve other events, too.
- */
+/* Calls done(), which may add a job that is done at once: the loop must serve other events, too. */
 static void call_done(struct xd_jobs *jobs)
 {
-	struct xd_job *job, *next;
+	struct xd_job *job;
 
+	xd_loop_begin_piece(jobs->loop);
 	pthread_mutex_lock(&jobs->lock);
-	next = jobs->done.head;
-	queue_init(&jobs->done);
-	while ((job = next)) {
-		next = job->next;
+	while ((job = queue_get(&jobs->done))) {
 		pthread_mutex_unlock(&jobs->lock);
 		job->done(job);
 		pthread_mutex_lock(&jobs->lock);
 		jobs->unfinished--;
+		if (xd_loop_must_yield(jobs->loop))
+			break;
 	}
+	if (jobs->done.head)
+		wake_loop(jobs);
 	pthread_mutex_unlock(&jobs->lock);
 }
 
@@ -157,6 +162,7 @@ struct xd_jobs *xd_jobs_new(struct xd_loop *loop, unsigned int max_threads)
 	pthread_cond_init(&jobs->progress, NULL);
 	queue_init(&jobs->todo);
 	queue_init(&jobs->done);
+	jobs->loop = loop;
 	jobs->max_threads = max_threads;
 	jobs->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (jobs->eventfd >= 0)

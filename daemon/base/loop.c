@@ -41,7 +41,7 @@ struct xd_loop {
 	uint32_t all_timers;
 	xd_timer_fn turn;
 	void *turn_arg;
-	uint64_t begun; /* time at which the current callback was called */
+	uint64_t begun; /* time at which the current piece of work began */
 	uint64_t lap;	/* processor time of the thread at the last lap */
 	struct xd_turns turns;
 };
@@ -70,6 +70,11 @@ uint64_t xd_loop_lap(struct xd_loop *loop)
 
 	loop->lap = xd_cpu_time();
 	return loop->lap - begin;
+}
+
+void xd_loop_begin_piece(struct xd_loop *loop)
+{
+	loop->begun = xd_now();
 }
 
 bool xd_loop_must_yield(const struct xd_loop *loop)
@@ -248,7 +253,7 @@ static void run_watches(struct xd_loop *loop, struct epoll_event *ev, int n)
 	for (int i = 0; i < n; i++) {
 		struct xd_watch *w = ev[i].data.ptr;
 
-		loop->begun = xd_now();
+		xd_loop_begin_piece(loop);
 		if (w->fd >= 0)
 			w->fn(w->arg, ev[i].events);
 		xd_loop_lap(loop);

@@ -46,6 +46,8 @@ void xd_loop_set_turn(struct xd_loop *loop, xd_timer_fn fn, void *arg);
  * peer decides is done in pieces: when this is true, the rest is left to a later callback.
  */
 bool xd_loop_must_yield(const struct xd_loop *loop);
+/* Begins such a piece, where several functions share a callback, or outside of callbacks. */
+void xd_loop_begin_piece(struct xd_loop *loop);
 
 /* Turns of the loop, each from one wait for events to the next: processor time in ns */
 struct xd_turns {

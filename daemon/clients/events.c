@@ -29,6 +29,7 @@ int xd_event_socket_open(struct xd_clients *cs, struct xd_event_socket *es, enum
 	}
 	*es = (struct xd_event_socket){ .clients = cs, .record = record, .fd = fds[1] };
 	es->backlog_tail = &es->backlog;
+	xt_list_init(&es->blocked);
 	pthread_mutex_init(&es->lock, NULL);
 	*client_end = fds[0];
 	return 0;
@@ -37,16 +38,9 @@ int xd_event_socket_open(struct xd_clients *cs, struct xd_event_socket *es, enum
 static void unlist(struct xd_event_socket *es)
 {
 	struct xd_blocked *b = &es->clients->blocked;
-	struct xd_event_socket **pp;
 
 	pthread_mutex_lock(&b->lock);
-	for (pp = &b->head; *pp; pp = &(*pp)->next_blocked) {
-		if (*pp == es) {
-			*pp = es->next_blocked;
-			break;
-		}
-	}
-	es->listed = false;
+	xt_list_del(&es->blocked);
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -61,18 +55,22 @@ void xd_event_socket_close(struct xd_event_socket *es)
 	es->clients = NULL;
 }
 
+static void wake_loop(struct xd_blocked *b)
+{
+	uint64_t one = 1;
+
+	(void)!write(b->eventfd, &one, sizeof(one)); /* full: a wake-up is pending */
+}
+
 /* Makes the loop watch for room. Called with es->lock held. */
 static void watch_for_room(struct xd_event_socket *es)
 {
 	struct xd_blocked *b = &es->clients->blocked;
-	uint64_t one = 1;
 
 	pthread_mutex_lock(&b->lock);
-	if (!es->listed) {
-		es->listed = true;
-		es->next_blocked = b->head;
-		b->head = es;
-		(void)!write(b->eventfd, &one, sizeof(one)); /* full: a wake-up is pending */
+	if (xt_list_empty(&es->blocked)) {
+		xt_list_add_tail(&b->sockets, &es->blocked);
+		wake_loop(b);
 	}
 	pthread_mutex_unlock(&b->lock);
 }
@@ -176,13 +174,12 @@ static void on_room(void *arg, uint32_t events)
 
 static struct xd_event_socket *next_blocked(struct xd_blocked *b)
 {
-	struct xd_event_socket *es;
+	struct xd_event_socket *es = NULL;
 
 	pthread_mutex_lock(&b->lock);
-	es = b->head;
-	if (es) {
-		b->head = es->next_blocked;
-		es->listed = false;
+	if (!xt_list_empty(&b->sockets)) {
+		es = container_of(b->sockets.next, struct xd_event_socket, blocked);
+		xt_list_del(&es->blocked);
 	}
 	pthread_mutex_unlock(&b->lock);
 	return es;
@@ -199,6 +196,10 @@ static void on_blocked(void *arg, uint32_t events)
 	while ((es = next_blocked(&cs->blocked))) {
 		if (!es->watch)
 			es->watch = xd_watch_add(cs->dev->loop, es->fd, EPOLLOUT, on_room, es);
+		if (xd_loop_must_yield(cs->dev->loop)) {
+			wake_loop(&cs->blocked);
+			return;
+		}
 	}
 }
 
@@ -207,6 +208,7 @@ int xd_events_start(struct xd_clients *cs)
 	struct xd_blocked *b = &cs->blocked;
 
 	pthread_mutex_init(&b->lock, NULL);
+	xt_list_init(&b->sockets);
 	b->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (b->eventfd < 0)
 		return -errno;

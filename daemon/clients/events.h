@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/transport/list.h"
+
 struct xd_client;
 struct xd_clients;
 struct xd_event_source;
@@ -31,8 +33,7 @@ struct xd_event_socket {
 	struct xd_event_source *backlog; /* sources with pending events */
 	struct xd_event_source **backlog_tail;
 	struct xd_watch *watch; /* for room, while there is a backlog */
-	bool listed;		/* in the list of struct xd_blocked */
-	struct xd_event_socket *next_blocked;
+	struct xt_list blocked; /* in the list of struct xd_blocked */
 };
 
 /* The events of one object in one event socket */
@@ -57,7 +58,7 @@ uint32_t xd_event_end(struct xd_event_source *src);
 /* Event sockets that became full, which the control thread watches for room */
 struct xd_blocked {
 	pthread_mutex_t lock;
-	struct xd_event_socket *head;
+	struct xt_list sockets;
 	int eventfd;
 	struct xd_watch *watch;
 };

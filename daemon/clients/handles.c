@@ -11,7 +11,6 @@
 #include "daemon/base/options.h"
 #include "client.h"
 
-#define FREE_AT_ONCE 4096
 /* Memory of an object beside its struct: slots of tables, headers of the allocator */
 #define OVERHEAD 64
 
@@ -230,13 +229,12 @@ bool xd_handles_free_objects(struct xd_client *c)
 {
 	const struct xd_kinds *kinds = &c->clients->kinds;
 	struct xd_handles *h = &c->handles;
-	uint32_t n = 0;
 	void *o;
 
 	for (; h->kind < kinds->n; h->kind++, h->handle = 0) {
 		while ((o = xd_table_next(&h->table[h->kind], &h->handle))) {
 			kinds->ops[h->kind]->free(o);
-			if (++n == FREE_AT_ONCE)
+			if (xd_loop_must_yield(c->dev->loop))
 				return false;
 		}
 	}

@@ -96,10 +96,7 @@ uint32_t xd_kind_limit(const struct xd_clients *cs, size_t offset);
 /* Returns how many objects of one kind the client and its user may have. */
 uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind);
 
-/*
- * Frees some thousand of the client's objects, which takes about 10 ms. Returns true if none is
- * left.
- */
+/* Frees some of the client's objects, for a millisecond. Returns true if none is left. */
 bool xd_handles_free_objects(struct xd_client *c);
 void xd_handles_free(struct xd_client *c);
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/memory/sigbus.h"
 #include "client.h"
 #include "reply.h"
@@ -200,6 +201,8 @@ static void punch_run(struct xd_client_job *job)
 	struct xd_shm *shm = container_of(job, struct xd_shm, punch);
 	struct xd_freed *f;
 
+	if (shm->punched) /* only to give the control thread another turn */
+		return;
 	shm->punched = __atomic_exchange_n(&shm->freed, NULL, __ATOMIC_ACQ_REL);
 	for (f = shm->punched; f; f = f->next)
 		f->failed = madvise(f->piece.ptr, (size_t)f->piece.pages * PAGE, MADV_REMOVE);
@@ -227,7 +230,7 @@ static void punch_done(struct xd_client_job *job)
 	struct xd_client *c = job->client;
 	struct xd_freed *f;
 
-	while ((f = c->shm.punched)) {
+	while ((f = c->shm.punched) && !xd_loop_must_yield(c->dev->loop)) {
 		c->shm.punched = f->next;
 		/* Pages that still have old data are never used again. */
 		if (!f->failed)
@@ -236,7 +239,7 @@ static void punch_done(struct xd_client_job *job)
 	}
 	c->shm.punching = false;
 	/* The last job of a client that ends is queued: xd_shm_close() frees the rest. */
-	if (!c->ending && __atomic_load_n(&c->shm.freed, __ATOMIC_RELAXED))
+	if (!c->ending && (f || __atomic_load_n(&c->shm.freed, __ATOMIC_RELAXED)))
 		start_punching(c);
 }
 
@@ -291,11 +294,20 @@ void xd_shm_export(const struct xd_piece *piece, struct xr_shm_ref *ref, struct 
 	xd_reply_fd(rep, piece->chunk->fd, true);
 }
 
+static void free_list(struct xd_freed **list)
+{
+	struct xd_freed *f;
+
+	while ((f = *list)) {
+		*list = f->next;
+		free(f);
+	}
+}
+
 void xd_shm_close(struct xd_client *c)
 {
 	struct xd_shm *shm = &c->shm;
 	struct xd_chunk *k;
-	struct xd_freed *f;
 	uint32_t i;
 
 	for (i = 0; i < shm->chunks; i++) {
@@ -308,10 +320,8 @@ void xd_shm_close(struct xd_client *c)
 			xd_user_put_fds(c, 1);
 		free(k);
 	}
-	while ((f = shm->freed)) {
-		shm->freed = f->next;
-		free(f);
-	}
+	free_list(&shm->freed);
+	free_list(&shm->punched);
 	free(shm->chunk);
 	shm->chunk = NULL;
 	shm->chunks = 0;

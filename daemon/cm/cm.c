@@ -175,15 +175,21 @@ static void expired(struct xc_id *id)
 	}
 }
 
+bool xc_run_one(struct xc_cm *cm)
+{
+	struct xd_heap_node *t = xd_heap_first(&cm->timers);
+
+	if (!t || t->when > xc_now(cm))
+		return false;
+	xd_heap_clear(&cm->timers, t);
+	expired((struct xc_id *)((char *)t - offsetof(struct xc_id, timer)));
+	return true;
+}
+
 void xc_run(struct xc_cm *cm)
 {
-	uint64_t now = xc_now(cm);
-	struct xd_heap_node *t;
-
-	while ((t = xd_heap_first(&cm->timers)) && t->when <= now) {
-		xd_heap_clear(&cm->timers, t);
-		expired((struct xc_id *)((char *)t - offsetof(struct xc_id, timer)));
-	}
+	while (xc_run_one(cm))
+		;
 }
 
 uint64_t xc_deadline(const struct xc_cm *cm)

@@ -362,6 +362,8 @@ bool xc_receive(struct xc_cm *cm, const struct xc_path *path, const uint8_t *mad
 
 /* Executes the timers that have expired. */
 void xc_run(struct xc_cm *cm);
+/* Executes one of them. Returns false if there is none. */
+bool xc_run_one(struct xc_cm *cm);
 /* Returns the time at which xc_run() must be called, XC_NEVER if there is no timer. */
 uint64_t xc_deadline(const struct xc_cm *cm);
 

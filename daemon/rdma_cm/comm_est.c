@@ -49,13 +49,10 @@ static bool take(struct xd_cm_comm_est *e, uint32_t *qpn)
 
 static void establish(struct xd_rdma_cm *cm, uint32_t qpn)
 {
-	uint32_t number = 0;
-	struct xd_cm_id *id;
+	struct xd_cm_id *id = xd_cm_id_by_qpn(cm, qpn);
 
-	while ((id = xd_table_next(&cm->ids, &number))) {
-		if (id->conn && id->qp.number == qpn)
-			xc_notify_established(id->conn);
-	}
+	if (id && id->conn)
+		xc_notify_established(id->conn);
 }
 
 static void on_report(void *arg, uint32_t events)

@@ -78,6 +78,7 @@ uint32_t xd_cm_id_destroy(struct xd_cm_id *id)
 	xd_cm_events_discard(id, end_request);
 	if (id->holds_gsi)
 		xd_gsi_release(cm->dev->gsi);
+	xc_table_del(&cm->by_qpn, &id->by_qpn);
 	xd_table_del(&cm->ids, id->number);
 	xd_object_del(&id->obj);
 	free(id);
@@ -96,6 +97,29 @@ int xd_cm_id_get(struct xd_client *c, uint32_t number, struct xd_cm_id **out)
 	*out = id;
 	return 0;
 }
+
+/* ---- QPs ------------------------------------------------------------------------ */
+
+/* QPNs are random. */
+struct xd_cm_id *xd_cm_id_by_qpn(const struct xd_rdma_cm *cm, uint32_t number)
+{
+	struct xc_node *n = xc_table_first(&cm->by_qpn, number);
+
+	return n ? container_of(n, struct xd_cm_id, by_qpn) : NULL;
+}
+
+void xd_cm_id_set_qp(struct xd_cm_id *id, uint32_t number)
+{
+	struct xd_cm_id *other = xd_cm_id_by_qpn(id->cm, number);
+
+	if (other)
+		xc_table_del(&id->cm->by_qpn, &other->by_qpn);
+	xc_table_del(&id->cm->by_qpn, &id->by_qpn);
+	id->qp.number = number;
+	xc_table_add(&id->cm->by_qpn, &id->by_qpn, number);
+}
+
+/* ---- QP 1 ----------------------------------------------------------------------- */
 
 int xd_cm_id_hold_gsi(struct xd_cm_id *id)
 {

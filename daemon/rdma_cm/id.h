@@ -9,6 +9,7 @@
 
 #include "daemon/clients/reply.h"
 #include "daemon/cm/cm.h"
+#include "daemon/cm/table.h"
 #include "daemon/datapath/fault_mads.h"
 #include "daemon/netdev/net.h"
 #include "daemon/transport/list.h"
@@ -33,8 +34,9 @@ struct xd_rdma_cm {
 	struct xd_dreqs *dreqs; /* of the helper; NULL: in tests, and at the end */
 	struct xd_timer *timer; /* of the engine */
 	struct xd_cm_comm_est *comm_est;
-	struct xd_table ids;   /* struct xd_cm_id, by number */
-	struct xd_table joins; /* struct xd_cm_join, by number */
+	struct xd_table ids;	/* struct xd_cm_id, by number */
+	struct xd_table joins;	/* struct xd_cm_join, by number */
+	struct xc_table by_qpn; /* ids, by the QP that their program has named last for them */
 	struct xd_cm_port *ports[XD_CM_PORT_SPACES][UINT16_MAX + 1]; /* NULL: free */
 	uint16_t first_port, last_port; /* range for binds without a port */
 	uint16_t unprivileged_port;	/* lower ports are reserved for operators */
@@ -111,6 +113,7 @@ struct xd_cm_id {
 	struct xd_fault_mad faults; /* for MADs of the connection or listener */
 	bool holds_gsi;
 	struct xd_cm_qp qp;
+	struct xc_node by_qpn;
 	struct rdma_ucm_ece ece;
 
 	struct xt_list queued;		   /* its events in the channel's queue, in this order */
@@ -151,6 +154,10 @@ int xd_cm_id_set_option(struct xd_cm_id *id, uint32_t level, uint32_t name, cons
  * *events_reported: events of the id that the program has read.
  */
 int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events_reported);
+/* Sets the QP of the id's program. Another id with this QP is not found by it any more. */
+void xd_cm_id_set_qp(struct xd_cm_id *id, uint32_t number);
+/* Finds the id whose program has this QP. NULL: none. */
+struct xd_cm_id *xd_cm_id_by_qpn(const struct xd_rdma_cm *cm, uint32_t number);
 /* Takes QP 1 for the id until its end. -EBUSY: a program has it. */
 int xd_cm_id_hold_gsi(struct xd_cm_id *id);
 /* Ends the connection of an id. */

@@ -32,7 +32,7 @@ int xd_cm_take_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param)
 	if (!qp || !owned_by(xt_qp_info(qp), id->obj.client->user))
 		return xd_refuse(id->obj.client, -EINVAL,
 				 "qp_num %u is not a QP of this device that the user owns", number);
-	id->qp.number = number;
+	xd_cm_id_set_qp(id, number);
 	id->qp.srq = param->srq;
 	return 0;
 }

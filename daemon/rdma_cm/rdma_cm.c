@@ -41,7 +41,8 @@ int xd_rdma_cm_new(struct xd_objects *objects)
 	cm->dreqs = dev->dreqs;
 	xd_cm_ports_init(cm);
 	cm->engine = xc_new(&config, &xd_cm_engine_ops, cm);
-	if (!cm->engine || xd_cm_timer_start(cm) || xd_cm_comm_est_start(cm)) {
+	if (!cm->engine || xc_table_init(&cm->by_qpn) || xd_cm_timer_start(cm) ||
+	    xd_cm_comm_est_start(cm)) {
 		xd_rdma_cm_free(cm);
 		return -ENOMEM;
 	}
@@ -118,5 +119,6 @@ void xd_rdma_cm_free(struct xd_rdma_cm *cm)
 	xd_cm_comm_est_stop(cm);
 	xd_table_free(&cm->ids);
 	xd_table_free(&cm->joins);
+	xc_table_free(&cm->by_qpn);
 	free(cm);
 }

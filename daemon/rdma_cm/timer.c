@@ -23,7 +23,8 @@ static void on_timer(void *arg)
 	struct xd_rdma_cm *cm = arg;
 
 	cm->armed = XC_NEVER;
-	xc_run(cm->engine);
+	while (xc_run_one(cm->engine) && !xd_loop_must_yield(cm->dev->loop))
+		;
 	xd_rdma_cm_arm(cm);
 }
 
