@@ -217,10 +217,8 @@ static void on_net_changed(void *ctx)
 
 	if (d->dev.gsi)
 		xd_gsi_net_changed(d->dev.gsi);
-	if (d->server) {
-		xd_objects_net_changed(&d->server->objects);
-		xd_rdma_cm_net_changed(d->server->objects.rdma_cm);
-	}
+	if (d->server)
+		xd_walk_all(&d->server->objects.clients, XD_WALK_REFRESH);
 }
 
 static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr,

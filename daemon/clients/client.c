@@ -100,6 +100,7 @@ struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket)
 	c->clients = cs;
 	c->dev = cs->dev;
 	xd_client_jobs_init(&c->jobs);
+	xd_walk_init_client(c);
 	if (open_parts(c, fd)) {
 		if (c->objects)
 			cs->ops->close(c);
@@ -193,6 +194,7 @@ void xd_client_end(struct xd_client *c)
 		return;
 	log_client(c, "ends");
 	c->ending = true;
+	xd_walk_end_client(c);
 	publish_end(c);
 	xd_connection_shutdown(c);
 	/* ends the wait of a job for a helper that the program blocks */

@@ -16,6 +16,7 @@
  *   processes.c    charges for its gate and its movers
  *   programs.c     programs, for metrics
  *   monitor.c      events for the readers of `xroce monitor`
+ *   walk.c         walks over its objects in pieces
  *   client.c       start and end of a client
  */
 #ifndef XD_CLIENT_H
@@ -35,6 +36,7 @@
 #include "limits.h"
 #include "refuse.h"
 #include "shm.h"
+#include "walk.h"
 
 struct xd_cm_channel;
 struct xd_client_objects;
@@ -57,6 +59,7 @@ struct xd_client {
 	struct xd_connection connection;
 	struct xd_client_jobs jobs;
 	struct xd_handles handles;
+	struct xd_place place[XD_WALKS];
 	struct xd_doorbells doorbells;
 	struct xd_client_events events;
 	struct xd_shm shm;

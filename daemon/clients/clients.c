@@ -19,6 +19,8 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
 	err = xd_events_start(cs);
 	if (!err)
 		err = xd_delayed_start(cs);
+	if (!err)
+		err = xd_walks_start(cs);
 	if (err)
 		return err;
 	cs->reaper = xd_reaper_new(dev->loop);
@@ -43,6 +45,7 @@ bool xd_clients_stop(struct xd_clients *cs)
 	xd_events_stop(cs);
 	xd_delayed_stop(cs);
 	xd_reaper_free(cs->reaper);
+	xd_walks_stop(cs);
 	xd_limits_free(&cs->limits);
 	xd_programs_free(&cs->programs);
 	return true;

@@ -15,6 +15,7 @@
 #include "limits.h"
 #include "monitor.h"
 #include "programs.h"
+#include "walk.h"
 
 struct xd_client;
 struct xd_device;
@@ -49,6 +50,7 @@ struct xd_clients {
 	struct xd_delayed delayed;
 	struct xd_monitors monitors;
 	struct xd_programs programs;
+	struct xd_walk walk[XD_WALKS];
 };
 
 /* Call xd_clients_stop() after an error, too. */

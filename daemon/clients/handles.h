@@ -36,6 +36,8 @@ struct xd_kind_ops {
 	uint32_t detail_list; /* the same list with everything that is known, 0: none */
 	void (*show_detail)(struct json *j, struct xd_object *obj);
 	void (*before_details)(const struct xd_clients *cs); /* a list is shown; NULL: nothing */
+	/* The network has changed: looks at paths and addresses again. NULL: nothing to do */
+	void (*refresh)(struct xd_object *obj);
 	/* Frees an object in any state. The objects that it refers to still exist. */
 	void (*free)(struct xd_object *obj);
 	/*

@@ -228,6 +228,8 @@ int xd_monitor_open(struct xd_client *c, int *client_end)
 		free(m);
 		return err;
 	}
+	if (!ms->first)
+		ms->since = xd_now();
 	m->client = c;
 	m->at = ms->next;
 	m->next = ms->first;

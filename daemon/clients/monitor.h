@@ -33,7 +33,8 @@ struct xd_monitor;
 
 struct xd_monitors {
 	struct xd_monitor *first;
-	uint64_t next; /* number of the next text, from 0 */
+	uint64_t since; /* time at which there was no reader last */
+	uint64_t next;	/* number of the next text, from 0 */
 	struct xd_monitor_record {
 		char *text; /* NULL: none */
 		size_t length;

@@ -23,18 +23,17 @@ bool xd_client_unmapped(const struct xd_client *c)
 	       (!c->user->is_operator && xd_now() < c->user->unmapped_until);
 }
 
-static void unmap_regions(struct xd_client *c)
+static bool unmap_regions(struct xd_client *c, struct xd_place *at)
 {
 	struct xd_mr *mr;
-	uint32_t h = 0, n;
+	uint32_t n;
 
-	do {
-		xd_workers_pause(c->dev->workers);
-		for (n = 0; n < BATCH && (mr = xd_object_next(c, XD_MR, &h)); n++)
-			if (mr->mem)
-				xd_mem_unmap(mr->mem);
-		xd_workers_resume(c->dev->workers);
-	} while (n == BATCH);
+	xd_workers_pause(c->dev->workers);
+	for (n = 0; n < BATCH && (mr = xd_object_next(c, XD_MR, &at->handle)); n++)
+		if (mr->mem)
+			xd_mem_unmap(mr->mem);
+	xd_workers_resume(c->dev->workers);
+	return n < BATCH;
 }
 
 static void mover_run(struct xd_client_job *job)
@@ -48,7 +47,8 @@ static void mover_run(struct xd_client_job *job)
 
 static void mover_done(struct xd_client_job *job)
 {
-	unmap_regions(job->client);
+	xd_walk_add(job->client, XD_WALK_UNMAP);
+	xd_walk_begin(job->client->clients, XD_WALK_UNMAP);
 }
 
 static void unmap(struct xd_client *c)
@@ -72,7 +72,7 @@ static void found(struct xd_client *c)
 	       c->id);
 	unmap(c);
 	/* not later: the client can block its jobs */
-	unmap_regions(c);
+	xd_walk_add(c, XD_WALK_UNMAP);
 	if (c->user->is_operator)
 		return;
 	c->user->unmapped_until = xd_now() + XD_UNMAPPED_NS;
@@ -96,6 +96,7 @@ static void on_event(void *arg, uint32_t events)
 		m->absent_found = true;
 		found(c);
 	}
+	xd_walk_begin(&o->clients, XD_WALK_UNMAP);
 }
 
 void xd_absent_init_client(struct xd_client *c)
@@ -105,6 +106,7 @@ void xd_absent_init_client(struct xd_client *c)
 
 int xd_absent_start(struct xd_objects *o)
 {
+	o->clients.walk[XD_WALK_UNMAP].piece = unmap_regions;
 	o->absent.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (o->absent.fd < 0)
 		return -errno;

@@ -116,8 +116,9 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 		set_path(ah, path);
 }
 
-void xd_ah_refresh_path(struct xd_ah *ah)
+static void refresh_ah(struct xd_object *obj)
 {
+	struct xd_ah *ah = container_of(obj, struct xd_ah, obj);
 	struct xd_resolve *resolve;
 
 	if (ah->resolve)
@@ -249,6 +250,7 @@ const struct xd_kind_ops xd_ah_ops = {
 	.show = show_ah,
 	.detail_list = XR_SHOW_AH_DETAILS,
 	.show_detail = show_ah_detail,
+	.refresh = refresh_ah,
 	.free = free_ah,
 	.client_limit = offsetof(struct xd_options, client_max_ah),
 	.user_limit = offsetof(struct xd_options, user_max_ah),

@@ -26,7 +26,5 @@ extern const struct xd_kind_ops xd_ah_ops;
 
 /* Returns the client's table of address handles, which engines read. NULL: no memory. */
 struct xt_ahs *xd_client_ahs(struct xd_client *c);
-/* Resolves the next hop again, after the addresses or the link of the interface changed. */
-void xd_ah_refresh_path(struct xd_ah *ah);
 
 #endif /* XD_AH_H */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "absent.h"
 #include "ah.h"
@@ -14,6 +15,7 @@
 #include "mw.h"
 #include "pd.h"
 #include "qp.h"
+#include "queue_monitor.h"
 #include "srq.h"
 #include "xrc.h"
 
@@ -42,6 +44,23 @@ void xd_objects_close_client(struct xd_client *c)
 	free(c->objects);
 }
 
+static bool refresh(struct xd_client *c, struct xd_place *at)
+{
+	const struct xd_kind_ops *const *ops = c->clients->kinds.ops;
+	struct xd_object *o;
+
+	for (; at->kind < XD_KINDS; at->kind++, at->handle = 0) {
+		if (!ops[at->kind]->refresh)
+			continue;
+		while ((o = xd_object_next(c, at->kind, &at->handle))) {
+			ops[at->kind]->refresh(o);
+			if (xd_loop_must_yield(c->dev->loop))
+				return false;
+		}
+	}
+	return true;
+}
+
 int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct xd_client_ops *ops,
 		     const struct xd_kind_ops *cm_id_ops)
 {
@@ -50,6 +69,8 @@ int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct x
 	memcpy(o->kinds, kinds, sizeof(kinds));
 	o->kinds[XD_CM_ID] = cm_id_ops;
 	err = xd_clients_start(&o->clients, dev, ops, o->kinds, XD_KINDS);
+	o->clients.walk[XD_WALK_REFRESH].piece = refresh;
+	o->clients.walk[XD_WALK_PUBLISH].piece = xd_objects_publish;
 	if (!err)
 		err = xd_absent_start(o);
 	if (!err)
@@ -65,22 +86,4 @@ bool xd_objects_stop(struct xd_objects *o)
 	xd_table_free(&o->pd_ids);
 	xd_table_free(&o->xrc_domains);
 	return true;
-}
-
-void xd_objects_refresh_paths(struct xd_client *c)
-{
-	struct xd_qp *qp;
-	struct xd_ah *ah;
-	uint32_t h;
-
-	for (h = 0; (qp = xd_object_next(c, XD_QP, &h));)
-		xd_qp_refresh_path(qp);
-	for (h = 0; (ah = xd_object_next(c, XD_AH, &h));)
-		xd_ah_refresh_path(ah);
-}
-
-void xd_objects_net_changed(struct xd_objects *o)
-{
-	for (struct xd_client *c = o->clients.first; c; c = c->next)
-		xd_objects_refresh_paths(c);
 }

@@ -80,9 +80,4 @@ int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct x
  */
 bool xd_objects_stop(struct xd_objects *o);
 
-/* Resolves the paths of a client's QPs and address handles again. */
-void xd_objects_refresh_paths(struct xd_client *c);
-/* Link, MTU or addresses changed: resolves the paths of QPs and address handles again. */
-void xd_objects_net_changed(struct xd_objects *o);
-
 #endif /* XD_OBJECTS_H */

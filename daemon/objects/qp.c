@@ -204,6 +204,7 @@ const struct xd_kind_ops xd_qp_ops = {
 	.show = xd_qp_show,
 	.detail_list = XR_SHOW_QP_DETAILS,
 	.show_detail = xd_qp_show_detail,
+	.refresh = xd_qp_refresh,
 	.free = free_qp,
 	.client_limit = offsetof(struct xd_options, client_max_qp),
 	.user_limit = offsetof(struct xd_options, user_max_qp),

@@ -40,6 +40,7 @@ struct xd_qp {
 
 	/* as last reported to the readers of `xroce monitor` */
 	struct xd_qp_known {
+		uint64_t at; /* time, ns; 0: never */
 		uint32_t state;
 		uint64_t naks[XD_QP_NAKS], timeouts;
 	} known;
@@ -72,8 +73,8 @@ void xd_qp_publish_changes(struct xd_qp *qp);
 void xd_qp_publish_destroyed(struct xd_qp *qp);
 /* Logs why a QP has failed that was removed from its engine, if it has. */
 void xd_qp_log_failure(const struct xd_qp *qp);
-/* publish: publishes the changes of all QPs of a worker; else notes their present state only. */
-void xd_qps_publish_changes(struct xd_clients *cs, uint32_t worker, bool publish);
+/* The same for some QPs of a client, after *handle. Returns true if none is left. */
+bool xd_qps_publish(const struct xd_client *c, uint32_t *handle);
 
 /* ---- qp_traffic.c: what the QPs of each program have sent and received ---------------- */
 
@@ -99,6 +100,6 @@ void xd_qp_unbind_windows(struct xd_client *c, struct xd_qp *qp);
  * qp_modify.c: resolves the next hop again and sets the path MTU, after the addresses or the link
  * of the interface changed.
  */
-void xd_qp_refresh_path(struct xd_qp *qp);
+void xd_qp_refresh(struct xd_object *obj);
 
 #endif /* XD_QP_H */

@@ -268,8 +268,9 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	xd_worker_resume(dev->workers, qp->worker);
 }
 
-void xd_qp_refresh_path(struct xd_qp *qp)
+void xd_qp_refresh(struct xd_object *obj)
 {
+	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
 	struct xd_device *dev = qp->obj.client->dev;
 	struct xd_resolve *resolve;
 	struct xr_qp_attr attr;

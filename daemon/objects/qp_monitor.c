@@ -5,6 +5,7 @@
 #include "daemon/base/json.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_program.h"
+#include "daemon/base/loop.h"
 #include "daemon/datapath/worker.h"
 #include "objects.h"
 #include "qp.h"
@@ -57,6 +58,7 @@ static void read_qp(struct xd_qp *qp, struct present *p)
 	p->failure = stats.failure;
 	p->peer = xt_qp_path(qp->xt)->dgid;
 	p->dest_qpn = attr.dest_qp_num;
+	p->known.at = xd_now();
 	p->known.state = attr.qp_state;
 	p->known.timeouts = stats.counters.timeouts;
 	for (int i = 0; i < XD_QP_NAKS; i++)
@@ -128,11 +130,26 @@ static void publish_state(const struct present *p)
 	publish(j, p->qp);
 }
 
-/* NAKs precede the state, which they may be the reason of. */
+/* Returns true if nothing is known of the QP since there are readers. */
+static bool is_first(const struct xd_qp *qp)
+{
+	uint64_t since = qp->obj.client->clients->monitors.since;
+
+	return qp->obj.created < since && qp->known.at < since;
+}
+
+/*
+ * NAKs precede the state, which they may be the reason of. What has happened before the first
+ * reader is not published.
+ */
 static void publish_present(const struct present *p)
 {
 	const struct xd_qp_known *known = &p->qp->known;
 
+	if (is_first(p->qp)) {
+		p->qp->known = p->known;
+		return;
+	}
 	for (int i = 0; i < XD_QP_NAKS; i++)
 		publish_count(p->qp, i, p->known.naks[i] - known->naks[i]);
 	publish_count(p->qp, -1, p->known.timeouts - known->timeouts);
@@ -190,47 +207,39 @@ void xd_qp_log_failure(const struct xd_qp *qp)
 	xd_log_about(NULL);
 }
 
-/* ---- all QPs of a worker ----------------------------------------------------------- */
+/* ---- all QPs of a client ----------------------------------------------------------- */
 
-struct batch {
-	struct xd_workers *workers;
-	uint32_t worker, n;
-	bool publish;
-	struct present present[AT_ONCE];
-};
-
-static void finish(struct batch *b)
+static void read_of_worker(struct xd_workers *workers, uint32_t worker, struct present *present,
+			   uint32_t n)
 {
-	if (!b->n)
+	uint32_t i = 0;
+
+	while (i < n && present[i].qp->worker != worker)
+		i++;
+	if (i == n)
 		return;
-	xd_worker_pause(b->workers, b->worker);
-	for (uint32_t i = 0; i < b->n; i++)
-		read_qp(b->present[i].qp, &b->present[i]);
-	xd_worker_resume_no_wake(b->workers, b->worker);
-	for (uint32_t i = 0; i < b->n; i++) {
-		if (b->publish)
-			publish_present(&b->present[i]);
-		else
-			b->present[i].qp->known = b->present[i].known;
+	xd_worker_pause(workers, worker);
+	for (; i < n; i++) {
+		if (present[i].qp->worker == worker)
+			read_qp(present[i].qp, &present[i]);
 	}
-	b->n = 0;
+	xd_worker_resume_no_wake(workers, worker);
 }
 
-void xd_qps_publish_changes(struct xd_clients *cs, uint32_t worker, bool publish)
+bool xd_qps_publish(const struct xd_client *c, uint32_t *handle)
 {
-	struct batch b = { .workers = cs->dev->workers, .worker = worker, .publish = publish };
-	const struct xd_client *c;
-	struct xd_qp *qp;
-	uint32_t handle;
+	struct xd_workers *workers = c->dev->workers;
+	struct present present[AT_ONCE];
+	struct xd_qp *qp = NULL;
+	uint32_t n = 0;
 
-	for (c = cs->first; c; c = c->next) {
-		for (handle = 0; (qp = xd_object_next(c, XD_QP, &handle));) {
-			if (!qp->xt || qp->worker != worker)
-				continue;
-			b.present[b.n++].qp = qp;
-			if (b.n == AT_ONCE)
-				finish(&b);
-		}
+	while (n < AT_ONCE && (qp = xd_object_next(c, XD_QP, handle))) {
+		if (qp->xt)
+			present[n++].qp = qp;
 	}
-	finish(&b);
+	for (uint32_t i = 0; i < xd_workers_count(workers); i++)
+		read_of_worker(workers, i, present, n);
+	for (uint32_t i = 0; i < n; i++)
+		publish_present(&present[i]);
+	return !qp;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "queue_monitor.h"
 
+#include "daemon/base/loop.h"
 #include "cq.h"
 #include "objects.h"
 #include "qp.h"
@@ -23,51 +24,57 @@ static void publish(const struct xd_object *obj, const char *event, const char *
 	xd_publish(obj->client->clients);
 }
 
-/* Returns true if the queue had another error before, and notes this one. */
-static bool is_new(const struct xt_queue_error *error, uint64_t *known)
+/*
+ * Returns true if the queue had another error before, and notes this one. What has happened before
+ * the first reader is not published.
+ */
+static bool is_new(const struct xd_object *obj, const struct xt_queue_error *error, uint64_t *known)
 {
 	uint64_t at = __atomic_load_n(&error->at, __ATOMIC_ACQUIRE);
 
 	if (at == *known)
 		return false;
 	*known = at;
-	return true;
+	return at >= obj->client->clients->monitors.since;
 }
 
 void xd_cq_publish_error(struct xd_cq *cq)
 {
-	if (is_new(&cq->xt.error, &cq->known_error))
+	if (is_new(&cq->obj, &cq->xt.error, &cq->known_error))
 		publish(&cq->obj, "cq_error", "cq", &cq->xt.error);
 }
 
 void xd_srq_publish_error(struct xd_srq *srq)
 {
-	if (is_new(&srq->xt.error, &srq->known_error))
+	if (is_new(&srq->obj, &srq->xt.error, &srq->known_error))
 		publish(&srq->obj, "srq_error", "srq", &srq->xt.error);
 }
 
-static void note_or_publish(const struct xd_client *c, bool do_publish)
+/* Publishes a queue after *handle. Returns false if none is left. */
+static bool publish_next(const struct xd_client *c, uint32_t kind, uint32_t *handle)
 {
-	struct xd_srq *srq;
-	struct xd_cq *cq;
-	uint32_t h;
+	void *queue = xd_object_next(c, kind, handle);
 
-	for (h = 0; (cq = xd_object_next(c, XD_CQ, &h));) {
-		if (do_publish)
-			xd_cq_publish_error(cq);
-		else
-			is_new(&cq->xt.error, &cq->known_error);
-	}
-	for (h = 0; (srq = xd_object_next(c, XD_SRQ, &h));) {
-		if (do_publish)
-			xd_srq_publish_error(srq);
-		else
-			is_new(&srq->xt.error, &srq->known_error);
-	}
+	if (queue && kind == XD_CQ)
+		xd_cq_publish_error(queue);
+	else if (queue)
+		xd_srq_publish_error(queue);
+	return queue;
 }
 
-void xd_queues_publish_errors(struct xd_clients *cs, bool do_publish)
+bool xd_objects_publish(struct xd_client *c, struct xd_place *at)
 {
-	for (const struct xd_client *c = cs->first; c; c = c->next)
-		note_or_publish(c, do_publish);
+	bool left = true;
+
+	for (; at->kind < XD_KINDS; at->kind++, at->handle = 0) {
+		if (at->kind != XD_QP && at->kind != XD_CQ && at->kind != XD_SRQ)
+			continue;
+		for (left = true; left;) {
+			if (xd_loop_must_yield(c->dev->loop))
+				return false;
+			left = at->kind == XD_QP ? !xd_qps_publish(c, &at->handle)
+						 : publish_next(c, at->kind, &at->handle);
+		}
+	}
+	return true;
 }

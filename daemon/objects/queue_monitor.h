@@ -8,14 +8,15 @@
 
 #include <stdbool.h>
 
-struct xd_clients;
+struct xd_client;
 struct xd_cq;
+struct xd_place;
 struct xd_srq;
 
 /* Publish the last error of a queue, unless it was published or noted before. */
 void xd_cq_publish_error(struct xd_cq *cq);
 void xd_srq_publish_error(struct xd_srq *srq);
-/* publish: does the same for all queues; else notes the errors that they have had so far only. */
-void xd_queues_publish_errors(struct xd_clients *cs, bool publish);
+/* The piece of XD_WALK_PUBLISH: the same for queues, and for changes of QPs (qp_monitor.c) */
+bool xd_objects_publish(struct xd_client *c, struct xd_place *at);
 
 #endif /* XD_QUEUE_MONITOR_H */

@@ -145,6 +145,11 @@ int xd_cm_id_new(struct xd_client *c, uint16_t ps, uint8_t qp_type, struct xd_cm
  * program has read.
  */
 uint32_t xd_cm_id_destroy(struct xd_cm_id *id);
+/*
+ * refresh() of the kind: an id whose address is gone, or hidden by a fault, gets ADDR_CHANGE; one
+ * that has waited for its port looks for its next hop.
+ */
+void xd_cm_id_refresh(struct xd_object *obj);
 /* Finds an id of a channel. -ENOENT: no such id; -EINVAL: it belongs to another channel. */
 int xd_cm_id_get(struct xd_client *c, uint32_t number, struct xd_cm_id **out);
 int xd_cm_id_set_option(struct xd_cm_id *id, uint32_t level, uint32_t name, const void *value,

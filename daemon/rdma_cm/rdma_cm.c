@@ -57,34 +57,16 @@ const struct xc_cm *xd_rdma_cm_engine(const struct xd_rdma_cm *cm)
 	return cm ? cm->engine : NULL;
 }
 
-static void check_address(struct xd_cm_id *id)
+void xd_cm_id_refresh(struct xd_object *obj)
 {
+	struct xd_cm_id *id = container_of(obj, struct xd_cm_id, obj);
 	struct xr_addr gid;
 	bool lost = id->device && xd_cm_local_gid(id, &id->src, &gid);
 
 	if (lost && !id->address_lost)
 		xd_cm_event_raise(id, XD_CM_EVENT_ADDR_CHANGE, 0);
 	id->address_lost = lost;
-}
-
-void xd_rdma_cm_net_changed(struct xd_rdma_cm *cm)
-{
-	uint32_t number = 0;
-	struct xd_cm_id *id;
-
-	while ((id = xd_table_next(&cm->ids, &number)))
-		check_address(id);
-}
-
-void xd_rdma_cm_faults_changed(struct xd_client *c)
-{
-	uint32_t handle = 0;
-	struct xd_cm_id *id;
-
-	while ((id = xd_object_next(c, XD_CM_ID, &handle))) {
-		check_address(id);
-		xd_cm_resolve_again(id);
-	}
+	xd_cm_resolve_again(id);
 }
 
 #define FLUSH_EACH 128 /* MADs; more than QP 1 can queue would be lost */

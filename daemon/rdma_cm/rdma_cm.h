@@ -44,12 +44,6 @@ void xd_rdma_cm_free(struct xd_rdma_cm *cm); /* when there are no clients; NULL 
  */
 void xd_rdma_cm_disconnect(struct xd_rdma_cm *cm);
 
-/* Addresses have changed: ids whose address is gone get ADDR_CHANGE. */
-void xd_rdma_cm_net_changed(struct xd_rdma_cm *cm);
-
-/* The same, as faults of time let the channel's program see the port and its GIDs. */
-void xd_rdma_cm_faults_changed(struct xd_client *c);
-
 /* Makes the client a channel, with a new token. Adds its event descriptor to the reply. */
 int xd_cm_channel_hello(struct xd_client *c, uint8_t token[XR_TOKEN_LEN], struct xd_reply *rep);
 /* Frees c->cm_channel, when the client has no ids. NULL allowed. In a job: may block. */

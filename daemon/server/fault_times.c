@@ -52,7 +52,7 @@ static void update(struct xd_client *c, uint64_t raised)
 		xd_event_raise(port, IBV_EVENT_GID_CHANGE);
 	xd_fault_times_hello(c);
 	if (c->cm_channel && (port_changed || gids_changed))
-		xd_rdma_cm_faults_changed(c);
+		xd_walk_add(c, XD_WALK_REFRESH);
 	for (raised &= c->fault_rules; raised; raised &= raised - 1) {
 		rule = xd_faults_at(faults_of(c), (uint32_t)__builtin_ctzll(raised), &hits, &owner);
 		xd_event_raise(port, rule->event);
@@ -88,6 +88,7 @@ void xd_fault_times_run(struct xd_server *s)
 	for (c = s->objects.clients.first; c; c = c->next)
 		if (!c->ending && c->connection.hello && !c->connection.observer)
 			update(c, turns.raised);
+	xd_walk_begin(&s->objects.clients, XD_WALK_REFRESH);
 	used = xd_cpu_time() - begin;
 	charge(s, turns.changed, used);
 	if (next == XT_NEVER) {

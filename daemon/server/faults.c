@@ -48,7 +48,8 @@ static void refresh_paths(const struct xd_client *c, bool own)
 {
 	for (struct xd_client *each = c->clients->first; each; each = each->next)
 		if (!own || each->identity.uid == c->identity.uid)
-			xd_objects_refresh_paths(each);
+			xd_walk_add(each, XD_WALK_REFRESH);
+	xd_walk_begin(c->clients, XD_WALK_REFRESH);
 }
 
 /* Replaces the rules of a client, or those of the operator, and selects them for all clients. */

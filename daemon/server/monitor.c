@@ -12,8 +12,6 @@
 #include "daemon/clients/request.h"
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
-#include "daemon/objects/qp.h"
-#include "daemon/objects/queue_monitor.h"
 #include "server.h"
 
 #define ERRORS_NS 100000000ull
@@ -30,6 +28,7 @@ struct rule {
 struct xd_event_watch {
 	struct xd_server *server;
 	struct xd_timer *timer;
+	uint64_t begun;	    /* when the last comparison began */
 	uint64_t counts_at; /* when counts are compared next */
 	uint64_t queue_errors;
 	uint32_t rules;
@@ -115,15 +114,18 @@ static uint64_t counts_of(struct xd_device *dev, uint32_t worker)
 	return xt_counters_naks(&c) + c.timeouts;
 }
 
-static void compare_worker(struct xd_event_watch *w, uint32_t index, bool with_counts)
+/* Returns true if the worker has counted something since the last time. */
+static bool worker_changed(struct xd_event_watch *w, uint32_t index, bool with_counts)
 {
 	struct xd_device *dev = w->server->dev;
 	struct worker present = { .errors = errors_of(dev, index) };
+	bool changed;
 
 	present.counts = with_counts ? counts_of(dev, index) : w->worker[index].counts;
-	if (present.errors != w->worker[index].errors || present.counts != w->worker[index].counts)
-		xd_qps_publish_changes(&w->server->objects.clients, index, true);
+	changed = present.errors != w->worker[index].errors ||
+		  present.counts != w->worker[index].counts;
 	w->worker[index] = present;
+	return changed;
 }
 
 /* Returns the number of asynchronous errors of CQs and SRQs. */
@@ -139,32 +141,45 @@ static uint64_t queue_errors_of(struct xd_device *dev)
 	return sum;
 }
 
-static void compare_queues(struct xd_event_watch *w)
+static bool queues_changed(struct xd_event_watch *w)
 {
 	uint64_t errors = queue_errors_of(w->server->dev);
+	bool changed = errors != w->queue_errors;
 
-	if (errors != w->queue_errors)
-		xd_queues_publish_errors(&w->server->objects.clients, true);
 	w->queue_errors = errors;
+	return changed;
 }
 
+static void compare_later(void *arg)
+{
+	struct xd_event_watch *w = arg;
+	uint64_t took = xd_now() - w->begun;
+
+	xd_timer_arm(w->timer, took * MOST_TIME > ERRORS_NS ? took * MOST_TIME : ERRORS_NS);
+}
+
+/* The objects are walked if any of them has changed. */
 static void compare(void *arg)
 {
 	struct xd_event_watch *w = arg;
-	uint64_t begin = xd_now(), took;
-	bool with_counts = begin >= w->counts_at;
+	struct xd_clients *cs = &w->server->objects.clients;
+	bool with_counts, changed;
 
-	if (!xd_monitored(&w->server->objects.clients))
+	w->begun = xd_now();
+	with_counts = w->begun >= w->counts_at;
+	if (!xd_monitored(cs))
 		return;
+	changed = queues_changed(w);
 	for (uint32_t i = 0; i < xd_workers_count(w->server->dev->workers); i++)
-		compare_worker(w, i, with_counts);
-	compare_queues(w);
+		changed |= worker_changed(w, i, with_counts);
 	if (with_counts) {
 		compare_faults(w, true);
-		w->counts_at = begin + COUNTS_NS;
+		w->counts_at = w->begun + COUNTS_NS;
 	}
-	took = xd_now() - begin;
-	xd_timer_arm(w->timer, took * MOST_TIME > ERRORS_NS ? took * MOST_TIME : ERRORS_NS);
+	if (changed)
+		xd_walk_all(cs, XD_WALK_PUBLISH);
+	else
+		compare_later(w);
 }
 
 /* ---- the request ----------------------------------------------------------------- */
@@ -186,21 +201,21 @@ static int new_watch(struct xd_server *s)
 	return 0;
 }
 
-/* Notes what has happened before the first reader. */
+/* Notes what has happened before the first reader: the walk publishes nothing of that. */
 static void start_watch(struct xd_event_watch *w)
 {
 	struct xd_server *s = w->server;
+	struct xd_walk *walk = &s->objects.clients.walk[XD_WALK_PUBLISH];
 
-	for (uint32_t i = 0; i < xd_workers_count(s->dev->workers); i++) {
-		w->worker[i].errors = errors_of(s->dev, i);
-		w->worker[i].counts = counts_of(s->dev, i);
-		xd_qps_publish_changes(&s->objects.clients, i, false);
-	}
-	w->queue_errors = queue_errors_of(s->dev);
-	xd_queues_publish_errors(&s->objects.clients, false);
+	w->begun = xd_now();
+	for (uint32_t i = 0; i < xd_workers_count(s->dev->workers); i++)
+		worker_changed(w, i, true);
+	queues_changed(w);
 	compare_faults(w, false);
-	w->counts_at = xd_now() + COUNTS_NS;
-	xd_timer_arm(w->timer, ERRORS_NS);
+	w->counts_at = w->begun + COUNTS_NS;
+	walk->done = compare_later;
+	walk->arg = w;
+	xd_walk_all(&s->objects.clients, XD_WALK_PUBLISH);
 }
 
 int xd_do_monitor(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -564,8 +564,8 @@ static void test_address_change(void)
 	b = create_id(&ch);
 	MUST(!bind_to(&ch, a, address(2, 0)) && !bind_to(&ch, b, address(1, 0)));
 	fake.lost_gid = 1;
-	xd_rdma_cm_net_changed(fake.server->objects.rdma_cm);
-	xd_rdma_cm_net_changed(fake.server->objects.rdma_cm);
+	xd_walk_all(fake_clients(), XD_WALK_REFRESH);
+	xd_walk_all(fake_clients(), XD_WALK_REFRESH);
 	TAP_OK(next_event(&ch) == XD_CM_EVENT_ADDR_CHANGE && event.id == a &&
 		       next_event(&ch) == -EAGAIN,
 	       "an id whose address is removed gets one ADDR_CHANGE");

@@ -150,7 +150,7 @@ static void test_address_handles(void)
 	fake_resolve_all();
 	settle();
 	TAP_OK(!read_reply(&c), "CREATE_AH completes with the next hop");
-	xd_objects_net_changed(&fake.server->objects);
+	xd_walk_all(fake_clients(), XD_WALK_REFRESH);
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->objects->ahs, ah),
 	       "an address handle is destroyed while its path is resolved again");
 	fake_resolve_all();
@@ -219,7 +219,7 @@ static void test_datagram_qp(void)
 	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
 		       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN),
 	       "a UD QP needs no address");
-	xd_objects_net_changed(&fake.server->objects);
+	xd_walk_all(fake_clients(), XD_WALK_REFRESH);
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "a UD QP has no path to resolve again");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -296,7 +296,7 @@ static void test_slow_resolve(void)
 	settle();
 	TAP_OK(!read_reply(&c) && state_of(&c, qp) == XR_QPS_RTR,
 	       "MODIFY_QP completes with the next hop");
-	xd_objects_net_changed(&fake.server->objects);
+	xd_walk_all(fake_clients(), XD_WALK_REFRESH);
 	fake_resolve_all();
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTR, "a change of the network resolves the path again");
 	MUST(!modify(&c, qp, XR_QPS_RESET, rtr_attr(), 0) && !to_init(&c, qp));

@@ -276,7 +276,7 @@ static void happen(struct conn *c, struct stream *in)
 		if (what & 8)
 			carry();
 		else
-			xd_objects_net_changed(&fake.server->objects);
+			xd_walk_all(fake_clients(), XD_WALK_REFRESH);
 		break;
 	case 5:
 		xd_clients_port_event(fake_clients(), what >> 3);
