@@ -161,7 +161,7 @@ static void end_step(struct xd_client_job *job)
 {
 	struct xd_client *c = job->client;
 
-	if (!xd_handles_free_objects(c)) {
+	if (!xd_handles_free_objects(c) || !xd_doorbells_raise_late(c)) {
 		c->end.large = true;
 		c->end.job = (struct xd_client_job){ .run = do_nothing, .done = end_step };
 	} else {

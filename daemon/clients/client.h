@@ -17,6 +17,7 @@
  *   programs.c     programs, for metrics
  *   monitor.c      events for the readers of `xroce monitor`
  *   walk.c         walks over its objects in pieces
+ *   unload.c       objects that are freed in pieces
  *   client.c       start and end of a client
  */
 #ifndef XD_CLIENT_H

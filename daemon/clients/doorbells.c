@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
 #include "client.h"
 #include "reply.h"
 
@@ -63,6 +64,32 @@ int xd_doorbells_open(struct xd_client *c)
 	return err;
 }
 
+/* Events that are raised in one pause. Each is a system call. */
+#define RAISE_AT_ONCE 32
+
+static bool raise_some(struct xd_client *c)
+{
+	struct xd_doorbells *d = &c->doorbells;
+	uint32_t left = RAISE_AT_ONCE;
+
+	xd_workers_pause(c->dev->workers);
+	for (uint32_t i = 0; i < d->workers; i++) {
+		while (left && xt_cq_raise_late(&d->worker[i].flow))
+			left--;
+	}
+	xd_workers_resume(c->dev->workers);
+	return !left;
+}
+
+bool xd_doorbells_raise_late(struct xd_client *c)
+{
+	while (c->doorbells.workers && raise_some(c)) {
+		if (xd_loop_must_yield(c->dev->loop))
+			return false;
+	}
+	return true;
+}
+
 void xd_doorbells_close(struct xd_client *c)
 {
 	struct xd_doorbells *d = &c->doorbells;
@@ -73,8 +100,7 @@ void xd_doorbells_close(struct xd_client *c)
 	xd_workers_pause(c->dev->workers);
 	for (i = 0; i < d->workers; i++) {
 		xd_worker_unwatch_doorbell(c->dev->workers, i, &d->worker[i]);
-		/* of CQs of other clients, with XRC SRQs */
-		while (xt_cq_raise_late(&d->worker[i].flow))
+		while (xt_cq_raise_late(&d->worker[i].flow)) /* since xd_doorbells_raise_late() */
 			;
 		xt_flow_end(&d->worker[i].flow);
 	}

@@ -3,6 +3,7 @@
 #ifndef XD_CLIENT_DOORBELLS_H
 #define XD_CLIENT_DOORBELLS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/datapath/worker.h"
@@ -21,7 +22,12 @@ struct xd_doorbells {
 
 /* Makes a doorbell for each worker. */
 int xd_doorbells_open(struct xd_client *c);
-void xd_doorbells_close(struct xd_client *c);
+/*
+ * Raises events that the client still owes: those of CQs of other clients, with XRC SRQs. Returns
+ * true if none is left.
+ */
+bool xd_doorbells_raise_late(struct xd_client *c);
+void xd_doorbells_close(struct xd_client *c); /* after that */
 /* Adds the eventfds, then the bitmaps, to a reply. */
 void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struct xd_reply *rep);
 

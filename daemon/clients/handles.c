@@ -224,6 +224,13 @@ uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)
 	return user < least ? user : least;
 }
 
+bool xd_object_unload(struct xd_object *obj)
+{
+	const struct xd_kind_ops *ops = obj->client->clients->kinds.ops[obj->kind];
+
+	return !ops->unload || ops->unload(obj);
+}
+
 /* Frees in the order of kinds, so that no object is freed that another one still needs. */
 bool xd_handles_free_objects(struct xd_client *c)
 {
@@ -233,6 +240,10 @@ bool xd_handles_free_objects(struct xd_client *c)
 
 	for (; h->kind < kinds->n; h->kind++, h->handle = 0) {
 		while ((o = xd_table_next(&h->table[h->kind], &h->handle))) {
+			if (!xd_object_unload(o)) {
+				h->handle--; /* it is the next one again */
+				return false;
+			}
 			kinds->ops[h->kind]->free(o);
 			if (xd_loop_must_yield(c->dev->loop))
 				return false;

@@ -38,6 +38,8 @@ struct xd_kind_ops {
 	void (*before_details)(const struct xd_clients *cs); /* a list is shown; NULL: nothing */
 	/* The network has changed: looks at paths and addresses again. NULL: nothing to do */
 	void (*refresh)(struct xd_object *obj);
+	/* Frees some of what belongs to an object: see unload.h. NULL: nothing to do */
+	bool (*unload)(struct xd_object *obj);
 	/* Frees an object in any state. The objects that it refers to still exist. */
 	void (*free)(struct xd_object *obj);
 	/*
@@ -85,6 +87,8 @@ int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind);
 /* Charges more memory of the daemon for an object until it is deleted. -EDQUOT. */
 int xd_object_charge(struct xd_object *obj, uint64_t bytes);
 void xd_object_del(struct xd_object *obj); /* no effect if it is in no table */
+/* Frees some of what belongs to an object: unload.h. Returns true if nothing is left. */
+bool xd_object_unload(struct xd_object *obj);
 void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 /* xd_table_next() for the client's objects of one kind */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);

@@ -8,6 +8,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/clients/unload.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/gsi/gsi.h"
 #include "daemon/netdev/net.h"
@@ -21,22 +22,6 @@
 #include "xrc.h"
 #include "xrc_target.h"
 
-void xd_qp_unbind_windows(struct xd_client *c, struct xd_qp *qp)
-{
-	uint32_t windows = xd_object_count(c, XD_MW), turns = windows / XD_UNBIND_AT_ONCE;
-	bool more = true;
-
-	if (!windows)
-		return;
-	xd_worker_pause(c->dev->workers, qp->worker);
-	xt_qp_refuse_windows(qp->xt);
-	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
-	while (more && turns--) {
-		xd_workers_pause(c->dev->workers);
-		more = xt_qp_unbind(qp->xt, XD_UNBIND_AT_ONCE);
-		xd_workers_resume_no_wake(c->dev->workers);
-	}
-}
 
 int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
@@ -80,7 +65,6 @@ static struct xt_qp *remove_xt(struct xd_client *c, struct xd_qp *qp, bool *endi
 
 	if (qp->target)
 		return xd_target_leave(qp, ending);
-	xd_qp_unbind_windows(c, qp);
 	xd_workers_pause(c->dev->workers);
 	xd_doorbell_clear(c, qp->worker, qp->slot);
 	xt_qp_remove(xt);
@@ -131,12 +115,14 @@ static void reply_destroyed(struct xd_client *c, struct xd_ending *e)
 }
 
 /* Replies when no write of the QP is being executed. */
-static int destroy(struct xd_client *c, const void *request, struct xd_reply *rep)
+static int unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
 {
-	const struct xr_handle_req *q = request;
-	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
 	struct destroyed *d = calloc(1, sizeof(*d));
+	struct xd_client *c = obj->client;
 
+	(void)request;
+	(void)rep;
 	if (!d)
 		return -ENOMEM;
 	destroy_in_engine(c, qp, d);
@@ -147,6 +133,14 @@ static int destroy(struct xd_client *c, const void *request, struct xd_reply *re
 	d->ending.then = reply_destroyed;
 	xd_ending_wait(c, &d->ending);
 	return XD_LATER;
+}
+
+static int destroy(struct xd_client *c, const void *request, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = request;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+
+	return xd_after_unload(&qp->obj, NULL, 0, unloaded, rep);
 }
 
 int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -205,6 +199,7 @@ const struct xd_kind_ops xd_qp_ops = {
 	.detail_list = XR_SHOW_QP_DETAILS,
 	.show_detail = xd_qp_show_detail,
 	.refresh = xd_qp_refresh,
+	.unload = xd_qp_unbind_windows,
 	.free = free_qp,
 	.client_limit = offsetof(struct xd_options, client_max_qp),
 	.user_limit = offsetof(struct xd_options, user_max_qp),

@@ -92,10 +92,10 @@ static inline bool xd_qp_unreliable(const struct xd_qp *qp)
 /* Frees a QP in any state, also one that was not completely created. */
 void xd_qp_free(struct xd_qp *qp);
 /*
- * Unbinds all windows of a QP. Unbinding one takes a system call, and a QP may have a million, so
- * workers run in between. The QP binds no windows meanwhile.
+ * unload() of the kind: unbinds windows of a QP. Unbinding one takes a system call, and a QP may
+ * have a million, so workers run in between. The QP binds no windows until RESET.
  */
-void xd_qp_unbind_windows(struct xd_client *c, struct xd_qp *qp);
+bool xd_qp_unbind_windows(struct xd_object *obj);
 /*
  * qp_modify.c: resolves the next hop again and sets the path MTU, after the addresses or the link
  * of the interface changed.

@@ -7,6 +7,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
+#include "daemon/clients/unload.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
 #include "ending.h"
@@ -114,13 +115,12 @@ static int change_in_turns(struct xd_device *dev, struct xd_qp *qp,
 	return err;
 }
 
-/* RESET unbinds windows, which other workers use, so all workers are paused. */
+/* The windows were unbound. All workers are paused, as others may be about to bind one. */
 static int reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_qp_req *q,
 		 const struct xt_path *path, uint32_t *state)
 {
 	int err;
 
-	xd_qp_unbind_windows(c, qp);
 	xd_workers_pause(c->dev->workers);
 	err = change_in_turns(c->dev, qp, q, path, state);
 	xd_workers_resume(c->dev->workers);
@@ -206,10 +206,19 @@ static int modify_and_wait(struct xd_client *c, const struct xr_modify_qp_req *q
 	return XD_LATER;
 }
 
+static int unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
+{
+	return modify_and_wait(obj->client, request, rep);
+}
+
 static int modify_after_posted(struct xd_client *c, const void *request, struct xd_reply *rep)
 {
-	return ends_rights(request) ? modify_and_wait(c, request, rep)
-				    : modify_now(c, request, NULL, rep);
+	const struct xr_modify_qp_req *q = request;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+
+	if (q->attr.qp_state == XR_QPS_RESET)
+		return xd_after_unload(&qp->obj, q, sizeof(*q), unloaded, rep);
+	return ends_rights(q) ? modify_and_wait(c, q, rep) : modify_now(c, q, NULL, rep);
 }
 
 int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -60,6 +60,7 @@ static void append(struct xd_cm_channel *ch, struct xd_cm_event *ev)
 
 	xt_list_add_tail(&ch->events, &ev->in_channel);
 	xt_list_add_tail(&ev->id->queued, &ev->in_id);
+	ev->id->events_queued++;
 	wake(ch, readable);
 }
 
@@ -67,6 +68,7 @@ static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event *ev
 {
 	xt_list_del(&ev->in_channel);
 	xt_list_del(&ev->in_id);
+	ev->id->events_queued--;
 	if (xt_list_empty(&ch->events))
 		set_readable(ch);
 	return ev;
@@ -154,21 +156,19 @@ void xd_cm_event_discard(struct xd_cm_event *ev)
 	xd_cm_event_free(take(ev->id->obj.client->cm_channel, ev));
 }
 
-void xd_cm_events_discard(struct xd_cm_id *id, void (*end_request)(struct xd_cm_id *request))
+bool xd_cm_event_discard_next(struct xd_cm_id *id, struct xd_cm_id **request)
 {
-	struct xd_cm_id *request;
-	struct xd_cm_event *ev;
+	struct xd_cm_event *ev = id->request_event;
 
-	/* the request by which the id was created, if the program has not read it */
-	if (id->request_event)
-		xd_cm_event_discard(id->request_event);
-	while (!xt_list_empty(&id->queued)) {
+	*request = NULL;
+	if (!ev && xt_list_empty(&id->queued))
+		return false;
+	if (!ev) {
 		ev = event_of_id(id->queued.next);
-		request = ev->request;
-		xd_cm_event_discard(ev);
-		if (request)
-			end_request(request);
+		*request = ev->request;
 	}
+	xd_cm_event_discard(ev);
+	return true;
 }
 
 void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct xd_cm_channel *to)

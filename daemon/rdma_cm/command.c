@@ -4,7 +4,9 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/clients/unload.h"
 #include "id.h"
 
 /* Commands and structures that the <rdma/rdma_user_cm.h> of Linux 6.17 has added */
@@ -84,14 +86,20 @@ static int create_id(struct command *c)
 	return 0;
 }
 
+static int unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
+{
+	struct rdma_ucm_destroy_id_resp *r = xd_reply_body(rep, sizeof(*r));
+
+	(void)request;
+	r->events_reported = xd_cm_id_destroy(container_of(obj, struct xd_cm_id, obj));
+	return 0;
+}
+
 static int destroy_id(struct command *c)
 {
-	struct rdma_ucm_destroy_id_resp *r = REPLY(c, rdma_ucm_destroy_id_resp);
-
-	if (!r)
+	if (c->out < sizeof(struct rdma_ucm_destroy_id_resp))
 		return -ENOSPC;
-	r->events_reported = xd_cm_id_destroy(c->id);
-	return 0;
+	return xd_after_unload(&c->id->obj, NULL, 0, unloaded, c->rep);
 }
 
 static int set_option(struct command *c)
@@ -333,6 +341,9 @@ static int write_cm_event(struct command *c)
 
 	if (q->event != XD_CM_EVENT_USER && q->event != XD_CM_EVENT_INTERNAL)
 		return -EINVAL;
+	/* as many as there may be of peers, since moving the id moves them */
+	if (c->id->events_queued >= c->client->dev->opt->cm_backlog)
+		return -ENOMEM;
 	ev = xd_cm_event_new(c->id, q->event, (int)q->status);
 	if (!ev)
 		return -ENOMEM;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/gsi/gsi.h"
 
 /* ---- create and destroy --------------------------------------------------------- */
@@ -60,9 +61,33 @@ void xd_cm_conn_destroy(struct xd_cm_id *id)
 	xd_cm_faults_end(id);
 }
 
-static void end_request(struct xd_cm_id *request)
+/* Returns false if nothing is left. */
+static bool free_next(struct xd_cm_id *id)
 {
-	xd_cm_id_destroy(request);
+	struct xd_cm_id *request;
+
+	if (xd_cm_join_free_next(id))
+		return true;
+	if (!xd_cm_event_discard_next(id, &request))
+		return false;
+	if (request)
+		xd_cm_id_destroy(request);
+	return true;
+}
+
+/* Without a port, resolve and connection, the id gets nothing new. */
+bool xd_cm_id_unload(struct xd_object *obj)
+{
+	struct xd_cm_id *id = container_of(obj, struct xd_cm_id, obj);
+
+	xd_cm_resolve_cancel(id);
+	xd_cm_conn_destroy(id);
+	xd_cm_port_release(id);
+	while (free_next(id)) {
+		if (xd_loop_must_yield(obj->client->dev->loop))
+			return false;
+	}
+	return true;
 }
 
 uint32_t xd_cm_id_destroy(struct xd_cm_id *id)
@@ -72,10 +97,10 @@ uint32_t xd_cm_id_destroy(struct xd_cm_id *id)
 
 	xd_cm_resolve_cancel(id);
 	xd_cm_conn_destroy(id);
-	xd_cm_joins_free(id);
 	xd_cm_port_release(id);
 	xd_net_gid_release(cm->dev->net, &id->gid);
-	xd_cm_events_discard(id, end_request);
+	while (free_next(id))
+		;
 	if (id->holds_gsi)
 		xd_gsi_release(cm->dev->gsi);
 	xc_table_del(&cm->by_qpn, &id->by_qpn);

@@ -119,8 +119,9 @@ struct xd_cm_id {
 	struct xt_list queued;		   /* its events in the channel's queue, in this order */
 	struct xd_cm_event *request_event; /* reports the id, and is queued; NULL: none */
 	int32_t backlog;		   /* of a listener: requests that may still be queued */
-	uint32_t events_reported;
+	uint32_t events_queued, events_reported;
 	struct xt_list joins;
+	uint32_t join_count;
 
 	/* for tools */
 	uint64_t events; /* that were raised */
@@ -140,6 +141,8 @@ static inline struct xd_rdma_cm *xd_rdma_cm_of(const struct xd_client *c)
 
 /* Creates an id of a channel. Errors as of xd_object_add(). */
 int xd_cm_id_new(struct xd_client *c, uint16_t ps, uint8_t qp_type, struct xd_cm_id **out);
+/* unload() of the kind: ends what an id waits for, and frees events, requests and joins. */
+bool xd_cm_id_unload(struct xd_object *obj);
 /*
  * Frees an id and its events, and ends its connection. Returns the number of its events that the
  * program has read.
@@ -247,10 +250,10 @@ void xd_cm_event_set_req(struct xd_cm_event *ev, const struct xc_req *req);
 void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct xc_data *data,
 			  uint32_t skip);
 /*
- * Discards the queued events of an id. end_request: called for the ids of connection requests
- * among them, which the program does not know
+ * Discards a queued event of an id, or that by which it was reported. If it reports a request, that
+ * is stored in *request: the program does not know it. Returns false if there is none.
  */
-void xd_cm_events_discard(struct xd_cm_id *id, void (*end_request)(struct xd_cm_id *request));
+bool xd_cm_event_discard_next(struct xd_cm_id *id, struct xd_cm_id **request);
 /* Takes an event out of the queue, and frees it. */
 void xd_cm_event_discard(struct xd_cm_event *ev);
 /* Moves the queued events of an id to another channel of the same user. */
@@ -358,6 +361,6 @@ struct xd_cm_join {
 int xd_cm_join(struct xd_cm_id *id, uint64_t uid, const union xd_cm_addr *addr, uint16_t flags,
 	       uint32_t *number);
 int xd_cm_leave(struct xd_client *c, uint32_t number, uint32_t *events_reported);
-void xd_cm_joins_free(struct xd_cm_id *id);
+bool xd_cm_join_free_next(struct xd_cm_id *id); /* false: the id has none */
 
 #endif /* XD_CM_ID_H */

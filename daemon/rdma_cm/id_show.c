@@ -142,6 +142,7 @@ const struct xd_kind_ops xd_cm_id_ops = {
 	.detail_list = XR_SHOW_CM_ID_DETAILS,
 	.show_detail = show_id_detail,
 	.refresh = xd_cm_id_refresh,
+	.unload = xd_cm_id_unload,
 	.free = free_id,
 	.client_limit = offsetof(struct xd_options, client_max_cm_id),
 	.user_limit = offsetof(struct xd_options, user_max_cm_id),

@@ -49,8 +49,12 @@ static struct xd_cm_event *new_event(struct xd_cm_join *join, const struct xr_ad
 static int new_join(struct xd_cm_id *id, uint64_t uid, struct xd_cm_join **out)
 {
 	struct xd_cm_join *join;
-	int err = xd_user_charge(id->obj.client, join_bytes);
+	int err;
 
+	if (id->join_count == XR_MAX_GROUPS)
+		return xd_limit_reached(id->obj.client, -ENOMEM, "number of joins of an id",
+					XR_MAX_GROUPS);
+	err = xd_user_charge(id->obj.client, join_bytes);
 	if (err)
 		return err;
 	join = calloc(1, sizeof(*join));
@@ -63,6 +67,7 @@ static int new_join(struct xd_cm_id *id, uint64_t uid, struct xd_cm_join **out)
 	join->id = id;
 	join->uid = uid;
 	xt_list_add_tail(&id->joins, &join->link);
+	id->join_count++;
 	*out = join;
 	return 0;
 }
@@ -76,6 +81,7 @@ static uint32_t free_join(struct xd_cm_join *join)
 	if (join->event)
 		xd_cm_event_discard(join->event);
 	xt_list_del(&join->link);
+	join->id->join_count--;
 	xd_table_del(&join->id->cm->joins, join->number);
 	xd_user_uncharge(c, join_bytes);
 	free(join);
@@ -86,8 +92,8 @@ int xd_cm_join(struct xd_cm_id *id, uint64_t uid, const union xd_cm_addr *addr, 
 	       uint32_t *number)
 {
 	struct xr_addr group = xd_cm_addr_gid(addr);
+	struct xd_cm_join *join = NULL;
 	struct xd_cm_event *ev;
-	struct xd_cm_join *join;
 	int err = check(id, addr, flags);
 
 	if (!err)
@@ -118,8 +124,10 @@ int xd_cm_leave(struct xd_client *c, uint32_t number, uint32_t *events_reported)
 	return 0;
 }
 
-void xd_cm_joins_free(struct xd_cm_id *id)
+bool xd_cm_join_free_next(struct xd_cm_id *id)
 {
-	while (!xt_list_empty(&id->joins))
-		free_join((struct xd_cm_join *)id->joins.next);
+	if (xt_list_empty(&id->joins))
+		return false;
+	free_join((struct xd_cm_join *)id->joins.next);
+	return true;
 }

@@ -157,6 +157,17 @@ static void put_pauses(struct json *j, const char *name, const struct xd_pause_t
 	json_end(j, '}');
 }
 
+static void put_turns(struct json *j, const struct xd_loop *loop)
+{
+	const struct xd_turns *t = xd_loop_turns(loop);
+
+	json_begin(j, "turns", '{');
+	json_number(j, "count", t->count);
+	json_number(j, "total_cpu_ns", t->total);
+	json_number(j, "longest_cpu_ns", t->longest);
+	json_end(j, '}');
+}
+
 static void put_objects(struct json *j, const struct xd_client *c)
 {
 	const struct xd_clients *cs = c->clients;
@@ -202,6 +213,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 	put_workers(j, s->dev);
 	put_pauses(j, "pauses", &pauses->all);
 	put_pauses(j, "worker_pauses", &pauses->one);
+	put_turns(j, s->dev->loop);
 	put_objects(j, c);
 	put_heap(j, c);
 	xd_show_cm_status(j, xd_rdma_cm_engine(s->objects.rdma_cm), s->dev->gsi);
