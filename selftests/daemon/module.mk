@@ -71,3 +71,9 @@ pauses_WRAPS := xd_workers_pause xd_workers_resume xd_workers_resume_no_wake xd_
 pauses_COUNTED := $(clients_SRCS) $(objects_SRCS) $(transport_SRCS)
 $(eval $(call steps_test,daemon/pauses,selftests/daemon/pauses_test.c $(filter-out $(pauses_COUNTED),$(control_LIB)) $(cm_SRCS),\
 	$(pauses_COUNTED),$(control_LIBS) $(addprefix -Wl$(comma)--wrap=,$(pauses_WRAPS)),parallel))
+
+# Steps of turns of the event loop
+turns_COUNTED := $(addprefix daemon/base/,jobs.c loop.c) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(cm_SRCS) \
+	$(gsi_SRCS) $(umad_SRCS) $(server_SRCS)
+$(eval $(call steps_test,daemon/turns,selftests/daemon/turns_test.c $(filter-out $(turns_COUNTED),$(control_LIB)) \
+	$(transport_SRCS),$(turns_COUNTED),$(control_LIBS),parallel))
