@@ -21,7 +21,10 @@
 
 #define STACK 65536
 
-/* A program with a ticket. Has a thread of its own while its descriptor is not armed. */
+/*
+ * A program with a ticket. While a thread executes its request, the ticket is not watched, and
+ * only the thread uses the program.
+ */
 struct program {
 	struct xd_serving *state;
 	int ticket;
@@ -32,18 +35,11 @@ struct program {
 /* ---- events ---------------------------------------------------------------------- */
 
 /* data: address of the descriptor in struct xd_serving, or a struct program */
-static int watch(struct xd_serving *s, int fd, void *data, uint32_t flags)
+static int watch(struct xd_serving *s, int fd, void *data)
 {
-	struct epoll_event ev = { .events = EPOLLIN | flags, .data.ptr = data };
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = data };
 
 	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-static void arm(struct program *p)
-{
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = p };
-
-	epoll_ctl(p->state->epoll, EPOLL_CTL_MOD, p->ticket, &ev);
 }
 
 /* ---- programs -------------------------------------------------------------------- */
@@ -65,12 +61,15 @@ static void serve(struct program *p)
 	xd_message_send(p->ticket, &rep, sizeof(rep), &fd, fd >= 0, MSG_DONTWAIT);
 	if (fd >= 0)
 		close(fd);
-	arm(p);
 }
 
+/* Gives the program back, which may be freed at once. */
 static void *serve_in_thread(void *arg)
 {
-	serve(arg);
+	struct program *p = arg;
+
+	serve(p);
+	watch(p->state, p->ticket, p);
 	return NULL;
 }
 
@@ -80,13 +79,14 @@ static void start_thread(struct program *p)
 	pthread_t thread;
 	int err;
 
+	epoll_ctl(p->state->epoll, EPOLL_CTL_DEL, p->ticket, NULL);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	err = pthread_create(&thread, &attr, serve_in_thread, p);
 	pthread_attr_destroy(&attr);
 	if (err)
-		serve(p);
+		serve_in_thread(p);
 }
 
 static void on_ticket(struct program *p)
@@ -96,8 +96,8 @@ static void on_ticket(struct program *p)
 				     MSG_DONTWAIT);
 
 	if (err == -EAGAIN)
-		arm(p);
-	else if (err)
+		return;
+	if (err)
 		program_free(p);
 	else if (xd_helper_may_block(&p->request))
 		start_thread(p);
@@ -116,7 +116,7 @@ static int program_new(struct xd_serving *s, int connection, int ticket)
 		s->programs++;
 		p->ticket = ticket;
 		xd_helper_peer_open(&p->peer, connection);
-		err = watch(s, ticket, p, EPOLLONESHOT);
+		err = watch(s, ticket, p);
 		if (err)
 			program_free(p);
 	} else {
@@ -178,7 +178,7 @@ static void on_listen(struct xd_serving *s)
 static void take(struct xd_serving *s, const int *fds, uint32_t n)
 {
 	if (n != XD_TAKE_FDS || s->taken[XD_TAKE_LISTEN] >= 0 ||
-	    watch(s, fds[XD_TAKE_LISTEN], &s->taken[XD_TAKE_LISTEN], 0)) {
+	    watch(s, fds[XD_TAKE_LISTEN], &s->taken[XD_TAKE_LISTEN])) {
 		xd_fds_close(fds, n);
 		return;
 	}
@@ -272,7 +272,7 @@ int xd_serving_open(struct xd_serving *s, int sock, const char *ifname)
 	s->disconnect = xd_disconnect_open(ifname);
 	if (s->signals < 0 || s->epoll < 0 || xd_solicit_open(&s->solicitor))
 		return -EMFILE;
-	return watch(s, s->sock, &s->sock, 0) || watch(s, s->signals, &s->signals, 0) ? -ENOMEM : 0;
+	return watch(s, s->sock, &s->sock) || watch(s, s->signals, &s->signals) ? -ENOMEM : 0;
 }
 
 /* Handles the messages that the daemon sent before its end: TAKE may be among them. */
