@@ -32,9 +32,25 @@ struct text {
 	uint32_t users;
 };
 
+union address {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+};
+
+/* Who has connected: a host, or the user of a unix socket */
+struct source {
+	uint16_t family;
+	uid_t uid;
+	uint8_t addr[16];
+};
+
 struct peer {
 	struct xd_scrape *scrape;
 	int fd; /* -1: unused */
+	struct source source;
+	uint64_t at; /* when bytes were received or sent last */
 	struct xd_watch *watch;
 	struct xd_timer *timer;
 	size_t length; /* of head */
@@ -142,11 +158,8 @@ static struct text *get_page(struct xd_scrape *s)
 static void set_accepting(struct xd_scrape *s)
 {
 	uint64_t wait = xd_rate_wait(&accept_rate, s->bucket, xd_now());
-	bool room = false;
 
-	for (uint32_t i = 0; i < XD_SCRAPE_PEERS; i++)
-		room |= s->peer[i].fd < 0;
-	xd_watch_set(s->watch, room && !wait ? EPOLLIN : 0);
+	xd_watch_set(s->watch, wait ? 0 : EPOLLIN);
 	if (wait)
 		xd_timer_arm(s->again, wait);
 }
@@ -170,10 +183,7 @@ static void end_peer(struct peer *p)
 
 static void on_timeout(void *arg)
 {
-	struct peer *p = arg;
-
-	end_peer(p);
-	set_accepting(p->scrape);
+	end_peer(arg);
 }
 
 /* Returns false if the connection is to be closed. */
@@ -184,6 +194,7 @@ static bool send_some(struct peer *p)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
+	p->at = xd_now();
 	p->sent += (size_t)n;
 	return p->sent < p->end;
 }
@@ -219,6 +230,7 @@ static bool receive(struct peer *p)
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR;
+	p->at = xd_now();
 	p->length += (size_t)n;
 	status = xd_http_status(p->head, p->length, XD_SCRAPE_PAGE);
 	if (status)
@@ -230,48 +242,90 @@ static void on_peer(void *arg, uint32_t events)
 {
 	struct peer *p = arg;
 
-	if (p->text ? send_some(p) : receive(p))
-		return;
-	end_peer(p);
-	set_accepting(p->scrape);
+	if (!(p->text ? send_some(p) : receive(p)))
+		end_peer(p);
 }
 
-static void add_peer(struct xd_scrape *s, int fd)
+static uint32_t count_peers(const struct xd_scrape *s, const struct source *source)
 {
-	struct peer *p = s->peer;
+	uint32_t n = 0;
 
-	while (p->fd >= 0) /* set_accepting() has found a free one */
-		p++;
+	for (uint32_t i = 0; i < XD_SCRAPE_PEERS; i++)
+		n += !memcmp(&s->peer[i].source, source, sizeof(*source));
+	return n;
+}
+
+/*
+ * Returns an unused peer. If there is none, ends the connection of the source that has most of
+ * them, and among these the one that was silent for the longest time.
+ */
+static struct peer *make_room(struct xd_scrape *s)
+{
+	struct peer *victim = NULL;
+	uint32_t n, most = 0;
+
+	for (struct peer *p = s->peer; p < s->peer + XD_SCRAPE_PEERS; p++) {
+		if (p->fd < 0)
+			return p;
+		n = count_peers(s, &p->source);
+		if (n > most || (n == most && p->at < victim->at))
+			victim = p;
+		most = n > most ? n : most;
+	}
+	end_peer(victim);
+	return victim;
+}
+
+static void add_peer(struct xd_scrape *s, int fd, const struct source *source)
+{
+	struct peer *p = make_room(s);
+
 	p->watch = xd_watch_add(s->loop, fd, EPOLLIN, on_peer, p);
 	if (!p->watch) {
 		close(fd);
 		return;
 	}
 	p->fd = fd;
+	p->source = *source;
+	p->at = xd_now();
 	p->length = p->sent = 0;
 	xd_timer_arm(p->timer, XD_SCRAPE_PEER_NS);
+}
+
+/* source: is compared as bytes */
+static void find_source(int fd, const union address *a, struct source *source)
+{
+	struct ucred cred;
+	socklen_t length = sizeof(cred);
+
+	memset(source, 0, sizeof(*source));
+	source->family = a->sa.sa_family;
+	if (a->sa.sa_family == AF_INET)
+		memcpy(source->addr, &a->in.sin_addr, sizeof(a->in.sin_addr));
+	else if (a->sa.sa_family == AF_INET6)
+		memcpy(source->addr, &a->in6.sin6_addr, sizeof(a->in6.sin6_addr));
+	else if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &length))
+		source->uid = cred.uid;
 }
 
 /* A failed accept() counts, too: without descriptors, the socket stays readable. */
 static void on_listen(void *arg, uint32_t events)
 {
 	struct xd_scrape *s = arg;
-	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	union address a = { 0 };
+	socklen_t length = sizeof(a);
+	int fd = accept4(s->fd, &a.sa, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct source source;
 
 	xd_rate_take(&accept_rate, &s->bucket, xd_now());
-	if (fd >= 0)
-		add_peer(s, fd);
+	if (fd >= 0) {
+		find_source(fd, &a, &source);
+		add_peer(s, fd, &source);
+	}
 	set_accepting(s);
 }
 
 /* ---- the socket ------------------------------------------------------------------ */
-
-union address {
-	struct sockaddr sa;
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-	struct sockaddr_un un;
-};
 
 static int parse_port(const char *text, uint16_t *port)
 {

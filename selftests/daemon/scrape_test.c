@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Metrics by HTTP: requests, hostile peers, limits, addresses. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -213,10 +214,10 @@ static void test_page(void)
 	stop();
 }
 
-/* Connections without a request take all places, but not for ever. */
+/* Connections without a request take all places. */
 static void test_slow(void)
 {
-	int before = open_fds(), silent[XD_SCRAPE_PEERS], i, late;
+	int before = open_fds(), silent[XD_SCRAPE_PEERS], i;
 	char *text, byte;
 
 	start();
@@ -225,20 +226,69 @@ static void test_slow(void)
 		MUST(silent[i] >= 0 && send(silent[i], "GET /", 5, MSG_NOSIGNAL) == 5);
 		settle();
 	}
-	late = connect_to(path);
-	MUST(late >= 0 && send(late, GET, strlen(GET), MSG_NOSIGNAL) > 0);
-	settle();
-	TAP_OK(recv(late, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN,
-	       "connections beyond the limit wait");
-	close(silent[0]);
-	settle();
-	text = exchange(late, "");
-	TAP_OK(text && strstr(text, "# EOF\n"), "they are served when a place is free");
+	text = get(GET);
+	TAP_OK(text && strstr(text, "# EOF\n"), "silent connections keep nobody from being served");
 	free(text);
+	TAP_OK(!recv(silent[0], &byte, 1, MSG_DONTWAIT) &&
+		       recv(silent[1], &byte, 1, MSG_DONTWAIT) < 0,
+	       "the one that was silent for the longest time has ended");
 	stop();
-	for (i = 1; i < XD_SCRAPE_PEERS; i++)
+	for (i = 0; i < XD_SCRAPE_PEERS; i++)
 		close(silent[i]);
 	TAP_OK(open_fds() == before, "no descriptor is left");
+}
+
+static struct sockaddr_in local(uint8_t last, uint16_t port)
+{
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+				     .sin_port = port,
+				     .sin_addr.s_addr = htonl(0x7f000000u | last) };
+}
+
+static int connect_from(uint8_t last, uint16_t port)
+{
+	struct sockaddr_in from = local(last, 0), to = local(1, port);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	MUST(fd >= 0 && !bind(fd, (struct sockaddr *)&from, sizeof(from)) &&
+	     !connect(fd, (struct sockaddr *)&to, sizeof(to)));
+	settle();
+	return fd;
+}
+
+/* Returns a port that was free just now, in network byte order. */
+static uint16_t free_port(void)
+{
+	struct sockaddr_in a = local(1, 0);
+	socklen_t length = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	MUST(fd >= 0 && !bind(fd, (struct sockaddr *)&a, sizeof(a)) &&
+	     !getsockname(fd, (struct sockaddr *)&a, &length));
+	close(fd);
+	return a.sin_port;
+}
+
+/* One host opens more and more connections, while another one is sending its request. */
+static void test_sources(void)
+{
+	uint16_t port = free_port();
+	int hostile[2 * XD_SCRAPE_PEERS], fd, i;
+	char address[32], *text;
+
+	snprintf(address, sizeof(address), "127.0.0.1:%u", ntohs(port));
+	fd = xd_scrape_listen(address, XD_NO_GROUP);
+	MUST(fd >= 0 && !xd_scrape_start(fake.server, fd, &scrape));
+	fd = connect_from(3, port);
+	MUST(send(fd, GET, 5, MSG_NOSIGNAL) == 5);
+	for (i = 0; i < 2 * XD_SCRAPE_PEERS; i++)
+		hostile[i] = connect_from(2, port);
+	text = exchange(fd, &GET[5]);
+	TAP_OK(text && strstr(text, "# EOF\n"), "connections of one host end none of another");
+	free(text);
+	stop();
+	for (i = 0; i < 2 * XD_SCRAPE_PEERS; i++)
+		close(hostile[i]);
 }
 
 static void test_long(void)
@@ -322,6 +372,7 @@ int main(void)
 	start_server("scrape");
 	test_page();
 	test_slow();
+	test_sources();
 	test_long();
 	test_rate();
 	test_addresses();
