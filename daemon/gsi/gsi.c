@@ -150,6 +150,7 @@ static struct gsi_qp *alloc_qp(void)
 	if (!q)
 		return NULL;
 	xt_list_init(&q->waiting);
+	xt_list_init(&q->peers);
 	q->rings = aligned_alloc(_Alignof(struct gsi_rings), sizeof(*q->rings));
 	if (!q->rings || fill_ahs(q)) {
 		free_qp(q);

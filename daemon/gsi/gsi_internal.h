@@ -55,7 +55,7 @@ struct gsi_qp {
 	struct xt_mem_seg segment;
 	struct gsi_rings *rings;
 	uint32_t sends, published, receives, polled; /* indices of SQ, RQ and CQ */
-	struct xt_list waiting;			     /* struct gsi_waiting */
+	struct xt_list waiting, peers;		     /* struct gsi_waiting, struct gsi_peer */
 	uint32_t waiting_count;
 };
 

@@ -5,6 +5,7 @@
  * that a free one can be changed while only that engine's worker is paused.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,13 +19,21 @@
 /* After this time the neighbour is looked up again, so that the kernel verifies it. */
 #define HOP_NS 1000000000u
 
-/* A MAD that waits for its next hop */
-struct gsi_waiting {
-	struct xt_list link; /* first */
+/* A peer whose next hop is unknown; all MADs to it wait for one resolve */
+struct gsi_peer {
+	struct xt_list link; /* first; in gsi_qp.peers */
 	struct xd_gsi *gsi;
-	struct xd_resolve *resolve;
-	bool starting; /* xd_net_resolve() has not returned */
+	struct xr_addr local, peer;
+	struct xd_resolve *resolve; /* NULL: known */
+	bool starting;		    /* xd_net_resolve() has not returned */
 	int err;
+	struct xt_list mads;
+};
+
+struct gsi_waiting {
+	struct xt_list link; /* first; in gsi_qp.waiting, the oldest one first */
+	struct xt_list in_peer;
+	struct gsi_peer *peer;
 	struct xc_path path;
 	uint32_t qpn; /* of the peer */
 	uint8_t mad[XC_MAD_LEN];
@@ -152,69 +161,151 @@ void xd_gsi_net_changed(struct xd_gsi *g)
 		g->hop[i].until = 0;
 }
 
-static void forget(struct gsi_qp *q, struct gsi_waiting *w)
+/* ---- MADs that wait for next hops ------------------------------------------------------------ */
+
+static void free_mad(struct gsi_qp *q, struct gsi_waiting *w)
 {
 	xt_list_del(&w->link);
+	xt_list_del(&w->in_peer);
 	q->waiting_count--;
+	free(w);
+}
+
+static void free_peer(struct gsi_peer *p)
+{
+	xd_net_resolve_cancel(p->resolve);
+	xt_list_del(&p->link);
+	free(p);
+}
+
+/* The peer is freed with its last MAD. */
+static void drop_oldest(struct gsi_qp *q)
+{
+	struct gsi_waiting *w = (struct gsi_waiting *)q->waiting.next;
+	struct gsi_peer *p = w->peer;
+
+	free_mad(q, w);
+	if (xt_list_empty(&p->mads))
+		free_peer(p);
 }
 
 void xd_gsi_drop_waiting(struct gsi_qp *q)
 {
-	while (!xt_list_empty(&q->waiting)) {
-		struct gsi_waiting *w = (struct gsi_waiting *)q->waiting.next;
+	while (!xt_list_empty(&q->waiting))
+		drop_oldest(q);
+}
 
-		xd_net_resolve_cancel(w->resolve);
-		forget(q, w);
-		free(w);
+static void send_waiting(struct xd_gsi *g, struct gsi_peer *p, const struct xt_path *hop)
+{
+	while (!xt_list_empty(&p->mads)) {
+		struct gsi_waiting *w =
+			(struct gsi_waiting *)((char *)p->mads.next -
+					       offsetof(struct gsi_waiting, in_peer));
+
+		if (hop)
+			queue(g, hop, &w->path, w->qpn, w->mad);
+		else
+			g->counters.mads_no_path++;
+		free_mad(g->qp, w);
 	}
 }
 
 static void resolved(void *arg, int err, const struct xt_path *path)
 {
-	struct gsi_waiting *w = arg;
-	struct xd_gsi *g = w->gsi;
+	struct gsi_peer *p = arg;
+	const struct xc_path key = { .local = p->local, .peer = p->peer };
 
-	forget(g->qp, w);
-	if (err) {
-		g->counters.mads_no_path++;
-	} else {
-		*hop_slot(g, &w->path) = (struct gsi_hop){ w->path.local, w->path.peer, *path,
-							   xd_now() + HOP_NS };
-		err = queue(g, path, &w->path, w->qpn, w->mad);
-	}
-	w->err = err;
-	if (!w->starting)
-		free(w);
+	p->resolve = NULL;
+	p->err = err;
+	if (!err)
+		*hop_slot(p->gsi, &key) = (struct gsi_hop){ p->local, p->peer, *path,
+							    xd_now() + HOP_NS };
+	send_waiting(p->gsi, p, path);
+	if (!p->starting)
+		free_peer(p);
 }
 
-static int resolve(struct xd_gsi *g, uint32_t gid_index, struct gsi_waiting *w)
+static struct gsi_peer *find_peer(const struct gsi_qp *q, const struct xc_path *path)
+{
+	for (const struct xt_list *l = q->peers.next; l != &q->peers; l = l->next) {
+		struct gsi_peer *p = (struct gsi_peer *)l;
+
+		if (xr_gid_equal(&p->peer, &path->peer) && xr_gid_equal(&p->local, &path->local))
+			return p;
+	}
+	return NULL;
+}
+
+/* Sets *out to NULL if the next hop is known now. */
+static int resolve(struct xd_gsi *g, uint32_t gid_index, const struct xc_path *path,
+		   struct gsi_peer **out)
 {
 	const struct xr_ah_attr attr = {
-		.dgid = w->path.peer,
+		.dgid = path->peer,
 		.sgid_index = gid_index,
 		.is_global = 1,
 		.port_num = 1,
 	};
+	struct gsi_peer *p = *out = calloc(1, sizeof(*p));
 	int err;
 
-	xt_list_add_tail(&g->qp->waiting, &w->link);
-	g->qp->waiting_count++;
-	w->starting = true;
-	w->resolve = xd_net_resolve(g->config.net, &attr, resolved, w);
-	w->starting = false;
-	if (w->resolve)
+	if (!p) {
+		g->counters.mads_no_room++;
+		return -ENOBUFS;
+	}
+	p->gsi = g;
+	p->local = path->local;
+	p->peer = path->peer;
+	xt_list_init(&p->mads);
+	xt_list_add_tail(&g->qp->peers, &p->link);
+	p->starting = true;
+	p->resolve = xd_net_resolve(g->config.net, &attr, resolved, p);
+	p->starting = false;
+	if (p->resolve)
 		return 0;
-	err = w->err;
-	free(w);
+	err = p->err;
+	if (err)
+		g->counters.mads_no_path++;
+	*out = NULL;
+	free_peer(p);
 	return err;
 }
+
+/*
+ * A peer that does not exist keeps its MADs waiting for seconds, and their number is that of forged
+ * addresses. So a MAD of communication management takes the place of the oldest one, which would
+ * have been sent by now if its next hop existed.
+ */
+static int wait_for(struct xd_gsi *g, struct gsi_peer *p, uint32_t waiting, struct gsi_waiting *w)
+{
+	struct gsi_qp *q = g->qp;
+
+	if (!w || (q->waiting_count >= waiting && waiting < GSI_WAITING)) {
+		g->counters.mads_no_room++;
+		free(w);
+		if (xt_list_empty(&p->mads))
+			free_peer(p);
+		return -ENOBUFS;
+	}
+	w->peer = p;
+	xt_list_add_tail(&q->waiting, &w->link);
+	xt_list_add_tail(&p->mads, &w->in_peer);
+	if (++q->waiting_count <= GSI_WAITING)
+		return 0;
+	g->counters.mads_no_room++;
+	drop_oldest(q);
+	return 0;
+}
+
+/* ---- send ------------------------------------------------------------------------------------ */
 
 int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, uint32_t waiting,
 		   const uint8_t *mad)
 {
-	int gid_index = xd_net_gid_index(g->config.net, &path->local);
-	struct gsi_waiting *w = NULL;
+	int gid_index = xd_net_gid_index(g->config.net, &path->local), err = 0;
 	const struct xt_path *hop;
+	struct gsi_waiting *w;
+	struct gsi_peer *p;
 
 	if (!g->qp)
 		return -EBUSY;
@@ -223,19 +314,20 @@ int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, u
 		return -EINVAL;
 	}
 	hop = known_hop(g, path);
-	if (hop)
-		return queue(g, hop, path, qpn, mad);
-	if (g->qp->waiting_count < waiting)
-		w = calloc(1, sizeof(*w));
-	if (!w) {
-		g->counters.mads_no_room++;
-		return -ENOBUFS;
+	p = hop ? NULL : find_peer(g->qp, path);
+	if (!hop && !p) {
+		err = resolve(g, (uint32_t)gid_index, path, &p);
+		hop = known_hop(g, path);
 	}
-	w->gsi = g;
-	w->path = *path;
-	w->qpn = qpn;
-	memcpy(w->mad, mad, XC_MAD_LEN);
-	return resolve(g, (uint32_t)gid_index, w);
+	if (err || !p)
+		return err ? err : queue(g, hop, path, qpn, mad);
+	w = calloc(1, sizeof(*w));
+	if (w) {
+		w->path = *path;
+		w->qpn = qpn;
+		memcpy(w->mad, mad, XC_MAD_LEN);
+	}
+	return wait_for(g, p, waiting, w);
 }
 
 int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad)

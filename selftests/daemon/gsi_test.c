@@ -272,23 +272,32 @@ static void test_full_send_queue(void)
 	close_gsi();
 }
 
+#define MORE 10
+
 static void test_next_hops(void)
 {
-	uint64_t waiting;
+	uint32_t i;
+	const struct xd_gsi_counters *c;
 
 	open_gsi();
+	c = xd_gsi_counters(gsi);
 	fake.no_route = true;
 	TAP_OK(send_mad(2, CM, 1) == -ENETUNREACH && xd_gsi_counters(gsi)->mads_no_path == 1,
 	       "no route");
 	fake.no_route = false;
 	fake.slow = true;
-	for (waiting = 0; !send_mad(2, CM, (uint32_t)waiting); waiting++)
-		;
-	TAP_OK(waiting == GSI_WAITING && xd_gsi_counters(gsi)->mads_no_room == 1,
+	for (i = 0; i < GSI_WAITING + MORE; i++)
+		MUST(!send_mad(2, CM, i));
+	TAP_OK(gsi->qp->waiting_count == GSI_WAITING && c->mads_no_room == MORE,
 	       "the number of MADs that wait for their next hop is limited");
+	fake.slow = false;
+	TAP_OK(!send_mad(3, CM, 1000) && (turns(2), got.count == 1) && got.number == 1000,
+	       "MADs to other peers need not wait");
+	fake.slow = true;
 	fake_resolve_all();
 	turns(GSI_SENDS);
-	TAP_OK(got.count == waiting, "they are sent when it is resolved");
+	TAP_OK(got.count == 1 + GSI_WAITING && got.number == GSI_WAITING + MORE - 1,
+	       "those that have waited are sent when it is resolved, without the oldest ones");
 	TAP_OK(!send_mad(2, CM, 5) && (turns(2), got.number == 5), "which is remembered");
 	xd_gsi_net_changed(gsi);
 	TAP_OK(!send_mad(2, CM, 6) && (turns(2), got.number == 5),

@@ -366,6 +366,24 @@ mckey_both() {
 	rping_both b "$A4" -C 3
 }
 
+# Hosts that do not exist keep the answers to them waiting for their neighbours.
+@test "a flood of MADs from forged addresses keeps nobody from connecting" {
+	local flood mac
+
+	mac=$(on a ip -br link show va | awk '{ print $3 }')
+	spawn b "$BATS_TEST_TMPDIR/flood" "$BIN/mad_flood" vb "$mac" 10.77.0.3 "$A4" request 5000 250
+	flood=$!
+	wait_for 5 eval "((\$(cm_counter a REQ_received) > 1000))"
+	for _ in 1 2 3; do
+		rping_both b "$A4" -C 1
+	done
+	alive "$flood"
+	kill "$flood"
+	wait "$flood" || true
+	(($(cm_counter a mads_no_room) > 100))
+	no_cm_ids
+}
+
 # ---- lost MADs, killed programs ----------------------------------------------------------------
 
 # disconnects HOST: prints how often a connection of the host ended by a DREQ of the peer or by its own, which the

@@ -189,6 +189,8 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 
 void xd_net_resolve_cancel(struct xd_resolve *r)
 {
+	if (!r)
+		return;
 	*r->pprev = r->next;
 	if (r->next)
 		r->next->pprev = r->pprev;
