@@ -2,7 +2,6 @@
 #include "client.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -115,6 +114,9 @@ struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket)
 	return c;
 }
 
+/* Objects of a client whose memory is worth being returned to the kernel */
+#define LARGE 4096
+
 /* ---- end ------------------------------------------------------------------------- */
 
 static void close_run(struct xd_client_job *job)
@@ -129,6 +131,7 @@ static void close_run(struct xd_client_job *job)
 static void close_done(struct xd_client_job *job)
 {
 	struct xd_client *c = job->client;
+	struct xd_clients *cs = c->clients;
 	bool large;
 
 	/* tells the program that nothing accesses its memory any more */
@@ -139,14 +142,10 @@ static void close_done(struct xd_client_job *job)
 	xd_user_leave(c);
 	xd_identity_close(&c->identity);
 	close_ticket(c->ticket);
-	large = c->end.large;
+	large = c->handles.freed >= LARGE;
 	free(c);
-	/*
-	 * free() does not return the memory of many small objects to the kernel. Not in a job: the
-	 * control thread could wait for the allocator's lock meanwhile, with workers paused.
-	 */
 	if (large)
-		malloc_trim(0);
+		xd_clients_trim(cs);
 }
 
 static void do_nothing(struct xd_client_job *job)
@@ -162,7 +161,6 @@ static void end_step(struct xd_client_job *job)
 	struct xd_client *c = job->client;
 
 	if (!xd_handles_free_objects(c) || !xd_doorbells_raise_late(c)) {
-		c->end.large = true;
 		c->end.job = (struct xd_client_job){ .run = do_nothing, .done = end_step };
 	} else {
 		xd_doorbells_close(c);

@@ -52,7 +52,6 @@ struct xd_client {
 	uint64_t created; /* time, ns */
 	struct {
 		struct xd_client_job job; /* the client's last job */
-		bool large;		  /* had more objects than are freed at once */
 	} end;
 
 	int ticket; /* to the helper, -1: none */

@@ -51,6 +51,8 @@ struct xd_clients {
 	struct xd_monitors monitors;
 	struct xd_programs programs;
 	struct xd_walk walk[XD_WALKS];
+	struct xd_timer *trim;
+	uint64_t trimmed; /* time, before which freed memory is not returned again */
 };
 
 /* Call xd_clients_stop() after an error, too. */
@@ -61,5 +63,8 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
  * it is, because the job may use it.
  */
 bool xd_clients_stop(struct xd_clients *cs);
+
+/* Returns freed memory to the kernel soon. */
+void xd_clients_trim(struct xd_clients *cs);
 
 #endif /* XD_CLIENTS_H */

@@ -245,6 +245,7 @@ bool xd_handles_free_objects(struct xd_client *c)
 				return false;
 			}
 			kinds->ops[h->kind]->free(o);
+			h->freed++;
 			if (xd_loop_must_yield(c->dev->loop))
 				return false;
 		}

@@ -76,7 +76,7 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle);
 /* The objects of a client */
 struct xd_handles {
 	struct xd_table table[XD_MAX_KINDS];
-	uint32_t kind, handle; /* progress of xd_handles_free_objects() */
+	uint32_t kind, handle, freed; /* progress of xd_handles_free_objects() */
 };
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sums of the counters of XDP and of all engines, for SHOW and metrics. */
+/* Sums of the counters of XDP and of all engines, and memory in use, for SHOW and metrics. */
 #ifndef XD_COUNTERS_H
 #define XD_COUNTERS_H
 
@@ -20,5 +20,12 @@ struct xd_sums {
 };
 /* Pauses the workers once. */
 void xd_sum_counters(struct xd_device *dev, struct xd_sums *sums);
+
+/* Memory that malloc() handed out and that is still in use. All zero: not counted yet */
+struct xd_malloced {
+	uint64_t bytes, until; /* until: time at which it is counted again */
+};
+/* Counts it, or returns the last number: counting may take long. */
+uint64_t xd_heap_bytes(struct xd_malloced *m);
 
 #endif /* XD_COUNTERS_H */

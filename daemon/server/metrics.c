@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "metrics.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 
 #include "daemon/base/openmetrics.h"
@@ -379,11 +378,9 @@ static void put_users(struct openmetrics *m, const struct xd_clients *cs)
 	}
 }
 
-static void put_heap(struct openmetrics *m)
+static void put_heap(struct openmetrics *m, struct xd_server *s)
 {
-	const struct mallinfo2 info = mallinfo2();
-
-	om_single(m, "heap_bytes", OM_GAUGE, info.uordblks + info.hblkhd,
+	om_single(m, "heap_bytes", OM_GAUGE, xd_heap_bytes(&s->heap),
 		  "Memory of malloc() in use by the daemon");
 }
 
@@ -409,7 +406,7 @@ void xd_metrics_write(FILE *f, struct xd_server *s, bool all)
 		put_clients(&m, cs);
 		put_programs(&m, cs);
 		put_users(&m, cs);
-		put_heap(&m);
+		put_heap(&m, s);
 	}
 	om_end(&m);
 }

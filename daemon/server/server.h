@@ -26,6 +26,7 @@
 #include "daemon/clients/request.h"
 #include "daemon/helper/protocol.h"
 #include "daemon/rdma_cm/rdma_cm.h"
+#include "counters.h"
 
 #define XD_SPARES XD_ARRIVAL_FDS
 
@@ -45,6 +46,7 @@ struct xd_server {
 	struct xd_capture_client *captures;
 	struct xd_timer *capture_timer;	    /* of refused packets; NULL: there was no capture yet */
 	struct xd_event_watch *event_watch; /* NULL: there was no reader of events yet */
+	struct xd_malloced heap;
 };
 
 static inline struct xd_server *xd_server_of(const struct xd_client *c)

@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,17 +186,10 @@ static void put_objects(struct json *j, const struct xd_client *c)
 	json_end(j, '}');
 }
 
-/*
- * Memory that malloc() handed out and that is still in use. Counting visits all free pieces,
- * possibly a million, so it is done for operators only; others get 0.
- */
 static void put_heap(struct json *j, const struct xd_client *c)
 {
-	struct mallinfo2 m = { 0 };
-
-	if (c->identity.is_operator)
-		m = mallinfo2();
-	json_number(j, "heap_bytes", m.uordblks + m.hblkhd);
+	json_number(j, "heap_bytes",
+		    c->identity.is_operator ? xd_heap_bytes(&xd_server_of(c)->heap) : 0);
 }
 
 static void show_status(struct json *j, const struct xd_client *c)

@@ -6,9 +6,10 @@ E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter $(addprefix selftests/e2e/,39-limits-% 57-ceph.bats),$(E2E_FILES))
 E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
-	hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_connect rdma_datagram rdma_direct rdma_events \
-	rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate rdma_neighbours \
-	rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
+	hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect rdma_datagram rdma_direct \
+	rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate \
+	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_verify rdma_watch \
+	rdma_xrc tcp_echo)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -73,6 +74,9 @@ $(eval $(call verbs_program,rdma_migrate,,-lrdmacm -lpthread))
 
 # Connects by librdmacm before and after fork().
 $(eval $(call verbs_program,rdma_cm_fork,,-lrdmacm))
+
+# Has many ids of librdmacm.
+$(eval $(call verbs_program,rdma_cm_full,,-lrdmacm))
 
 # Connects by librdmacm many times and at the same time.
 $(eval $(call verbs_program,rdma_connect,,-lrdmacm))
