@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Metrics by HTTP, for Prometheus: GET /metrics at a TCP address or a unix socket (--metrics).
- * Peers may be hostile: connections, bytes, time and rate are limited. A connection beyond the limit
- * ends one of the source that has most of them. The text is made at most XD_SCRAPE_HZ times a
+ * Peers may be hostile: connections, bytes, time and rate are limited. A connection beyond the
+ * limit ends one of the source that has most of them. The text is made at most XD_SCRAPE_HZ times a
  * second, because that pauses the workers.
  */
 #ifndef XD_SCRAPE_H
