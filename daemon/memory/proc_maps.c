@@ -10,6 +10,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <xroce/procmap.h>
+
 #define BUFFER 16384 /* longer than any line: a path has at most 4096 bytes before escaping */
 
 /* Parses a number that is followed by the character `end`. */
@@ -120,11 +122,57 @@ static int add(void *arg, const struct xd_vma *vma)
 	return 0;
 }
 
+/* ---- querying single mappings ------------------------------------------------------ */
+
+static bool no_query; /* Linux before 6.11 */
+
+void xd_proc_use_lists(void)
+{
+	no_query = true;
+}
+
+static struct xd_vma vma_of(const struct xr_procmap_query *q)
+{
+	return (struct xd_vma){
+		.start = q->vma_start,
+		.end = q->vma_end,
+		.offset = q->vma_offset,
+		.dev = makedev(q->dev_major, q->dev_minor),
+		.inode = q->inode,
+		.readable = q->vma_flags & XR_PROCMAP_READABLE,
+		.writable = q->vma_flags & XR_PROCMAP_WRITABLE,
+		.shared = q->vma_flags & XR_PROCMAP_SHARED,
+	};
+}
+
+/* Like read_list(), from address `at` on; -ENOTTY if the kernel cannot do it. */
+static int query_list(int fd, uint64_t at, vma_fn fn, void *arg)
+{
+	struct xd_vma vma;
+	int err = 0;
+
+	for (; !err; at = vma.end) {
+		struct xr_procmap_query q = {
+			.size = sizeof(q),
+			.flags = XR_PROCMAP_NEXT,
+			.addr = at,
+		};
+
+		if (ioctl(fd, XR_PROCMAP_QUERY, &q))
+			return errno == ENOENT ? 0 : -errno;
+		vma = vma_of(&q);
+		err = fn(arg, &vma);
+	}
+	return err;
+}
+
 int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list, size_t *count)
 {
 	struct result r = { .start = start, .end = end };
-	int err = read_list(maps_fd, add, &r);
+	int err = no_query ? -ENOTTY : query_list(maps_fd, start, add, &r);
 
+	if (err == -ENOTTY)
+		err = read_list(maps_fd, add, &r);
 	*list = r.list;
 	*count = r.count;
 	return err < 0 ? err : 0;
@@ -147,38 +195,17 @@ int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t
 	return at < end ? -EFAULT : 0;
 }
 
-/* PROCMAP_QUERY of include/uapi/linux/fs.h, which headers before Linux 6.11 lack */
-struct procmap_query {
-	uint64_t size;
-	uint64_t flags;
-	uint64_t addr;
-	uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset;
-	uint64_t inode;
-	uint32_t dev_major, dev_minor, name_size, build_id_size;
-	uint64_t name, build_id;
-};
-#define QUERY_MAPPING _IOWR('f', 17, struct procmap_query)
-#define QUERY_READABLE 1
-#define QUERY_WRITABLE 2
-
-static bool no_query; /* Linux before 6.11 */
-
-void xd_proc_use_lists(void)
-{
-	no_query = true;
-}
-
 static int check_by_query(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {
-	struct procmap_query q = {
+	struct xr_procmap_query q = {
 		.size = sizeof(q),
-		.flags = QUERY_READABLE | (write ? QUERY_WRITABLE : 0),
+		.flags = XR_PROCMAP_READABLE | (write ? XR_PROCMAP_WRITABLE : 0),
 	};
 	uint64_t at = addr, end = addr + length;
 
 	for (; at < end; at = q.vma_end) {
 		q.addr = at;
-		if (ioctl(maps_fd, QUERY_MAPPING, &q))
+		if (ioctl(maps_fd, XR_PROCMAP_QUERY, &q))
 			return errno == ENOTTY ? -ENOTTY : -EFAULT;
 	}
 	return 0;

@@ -16,22 +16,24 @@ struct xd_vma {
 };
 
 /*
- * Lists the mappings that overlap [start, end), in order. The caller frees the list, also after
- * an error. Returns -ESRCH if the address space is gone, -EPROTO if the text is malformed. The
- * client can read from the same file description meanwhile, which garbles the text, so the result
- * is reliable only for the client's own memory.
+ * Lists the mappings that overlap [start, end), in order: by queries of single mappings, before
+ * Linux 6.11 by reading the list of all up to `end`. The caller frees the list, also after an
+ * error. Returns -ESRCH if the address space is gone, -EPROTO if the text is malformed. The client
+ * can read from the same file description meanwhile, which garbles the text, so the result is
+ * reliable only for the client's own memory.
  */
 int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list, size_t *count);
 
 /*
  * Checks in a list of xd_proc_maps(), like ibv_reg_mr(), that all of [addr, addr + length) is
- * mapped and readable, and writable if `write`. Returns -EFAULT if not.
+ * mapped, and writable if `write`, else readable. Returns -EFAULT if not.
  */
 int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length,
 		 bool write);
 /*
- * The same without a list, by a query. Before Linux 6.11, this reads the whole list up to the end
- * of the range; the checks of one epoch share it. For one thread of a mover.
+ * Checks without a list, by queries, that the range is mapped and readable, and writable if
+ * `write`, as the kernel does for regions on demand. Before Linux 6.11, this reads the whole list
+ * up to the end of the range; the checks of one epoch share it. For one thread of a mover.
  */
 int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write);
 /*

@@ -18,9 +18,7 @@
 #include "provider/memory/adopt.h"
 #include "provider/memory/convert.h"
 #include "provider/memory/interval.h"
-
-/* An interval takes one or two mappings; vm.max_map_count is 65530 by default. */
-#define MAX_ADOPTED 16384
+#include "provider/memory/map_budget.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_state; /* of the thread that holds the lock */
@@ -72,8 +70,7 @@ static bool adoptable(const struct xp_mapping *m, uint64_t start, uint64_t end, 
 	uint64_t stack = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
 
 	pthread_once(&once, read_policy);
-	if (policy.never || start >= end || end - start < policy.min ||
-	    adopted.count >= MAX_ADOPTED)
+	if (policy.never || start >= end || end - start < policy.min)
 		return false;
 	if (m->shared || !m->readable || !m->writable || m->executable)
 		return false;
@@ -83,7 +80,7 @@ static bool adoptable(const struct xp_mapping *m, uint64_t start, uint64_t end, 
 	/* This thread writes to its stack and TLS while it moves pages. */
 	if ((m->start <= stack && stack < m->end) || (m->start <= tls && tls < m->end))
 		return false;
-	return xp_convert_ready(uffd_device);
+	return xp_convert_ready(uffd_device) && xp_map_budget_take();
 }
 
 /* ---- intervals with files ------------------------------------------------------ */
@@ -392,19 +389,34 @@ static void list_from_table(void)
 		};
 }
 
+static int append_shared(void *arg, const struct xp_mapping *m)
+{
+	size_t *room = arg;
+	struct xp_mapping *more;
+
+	if (!m->adopted || !m->shared)
+		return 0;
+	if (shared.count == *room) {
+		more = realloc(shared.at, (*room * 2 + 8) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		shared.at = more;
+		*room = *room * 2 + 8;
+	}
+	shared.at[shared.count++] = *m;
+	return 0;
+}
+
 static void list_shared(void)
 {
-	size_t i, n = 0;
+	size_t room = 0;
 
-	if (xp_mappings_read(0, UINT64_MAX, &shared)) {
-		/* /proc/self/maps cannot be read. The table lacks changes made by the program. */
-		list_from_table();
+	if (!xp_mappings_walk(0, UINT64_MAX, append_shared, &room))
 		return;
-	}
-	for (i = 0; i < shared.count; i++)
-		if (shared.at[i].adopted && shared.at[i].shared)
-			shared.at[n++] = shared.at[i];
-	shared.count = n;
+	/* /proc/self/maps cannot be read. The table lacks changes made by the program. */
+	free(shared.at);
+	shared = (struct xp_mappings){ 0 };
+	list_from_table();
 }
 
 void xp_adopt_before_fork(void)

@@ -16,6 +16,7 @@
 
 static struct xp_file *files;
 static struct xp_file *current; /* for allocation */
+static uint64_t used_end;	/* address behind the last range that was allocated */
 
 void xp_file_get(struct xp_file *f)
 {
@@ -84,12 +85,23 @@ free_file:
 	return NULL;
 }
 
+/* Returns the first offset that a range at address start can have in the current file. */
+static uint64_t next_offset(uint64_t start)
+{
+	uint64_t in_step = start & (XP_PAGE_FILE_STEP - 1);
+
+	/* Behind the pages before start, so that the kernel makes one mapping of both */
+	if (start == used_end)
+		return current->used;
+	return ((current->used + XP_PAGE_FILE_STEP - 1) & ~(XP_PAGE_FILE_STEP - 1)) + in_step;
+}
+
 struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
 {
-	uint64_t in_step = start & (XP_PAGE_FILE_STEP - 1), at;
+	uint64_t at;
 
 	if (current) {
-		at = ((current->used + XP_PAGE_FILE_STEP - 1) & ~(XP_PAGE_FILE_STEP - 1)) + in_step;
+		at = next_offset(start);
 		if (current->size < length || at > current->size - length) {
 			xp_file_put(current);
 			current = NULL;
@@ -97,7 +109,7 @@ struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
 	}
 	if (!current) {
 		current = new_file();
-		at = in_step;
+		at = start & (XP_PAGE_FILE_STEP - 1);
 		if (!current || current->size < length || at > current->size - length)
 			return NULL;
 	}
@@ -105,6 +117,7 @@ struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
 	if (at + length > size_limit())
 		return NULL;
 	current->used = at + length;
+	used_end = start + length;
 	*offset = at;
 	xp_file_get(current);
 	return current;
@@ -120,6 +133,7 @@ struct range {
 
 static struct range *deferred;
 static size_t ndeferred, deferred_room;
+static size_t next_deferred; /* the next one to look at */
 
 static void punch(const struct xp_file *f, uint64_t offset, uint64_t length)
 {
@@ -163,20 +177,21 @@ void xp_file_free_pages(struct xp_file *f, uint64_t offset, uint64_t length)
 		punch(f, offset, length);
 }
 
+/* Looking at a range takes a system call, and each call here may follow one that defers a range. */
+#define LOOKS 4
+
 void xp_file_free_deferred(void)
 {
-	struct range r;
-	size_t i = 0;
+	struct range *r;
+	int looks;
 
-	while (i < ndeferred) {
-		r = deferred[i];
-		if (inherited(r.file, r.offset, r.length)) {
-			i++;
+	for (looks = 0; looks < LOOKS && ndeferred; looks++) {
+		r = &deferred[next_deferred++ % ndeferred];
+		if (inherited(r->file, r->offset, r->length))
 			continue;
-		}
-		punch(r.file, r.offset, r.length);
-		xp_file_put(r.file);
-		deferred[i] = deferred[--ndeferred];
+		punch(r->file, r->offset, r->length);
+		xp_file_put(r->file);
+		*r = deferred[--ndeferred];
 	}
 }
 

@@ -33,15 +33,18 @@ void xp_file_put(struct xp_file *f);
 struct xp_file *xp_file_find(uint64_t dev, uint64_t inode);
 
 /*
- * Allocates a range at an offset that is congruent to start modulo XP_PAGE_FILE_STEP. Returns the
- * file with a reference, or NULL.
+ * Allocates a range at an offset that is congruent to start modulo XP_PAGE_FILE_STEP, behind the
+ * last range if that ends at start. Returns the file with a reference, or NULL.
  */
 struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset);
 
 /* Frees pages, later if a child process may still have them mapped. */
 void xp_file_free_pages(struct xp_file *f, uint64_t offset, uint64_t length);
 
-/* Frees deferred ranges of children that have exited or called exec(). */
+/*
+ * Frees deferred ranges of children that have exited or called exec(). Looks at a few of them, the
+ * others are left for later calls.
+ */
 void xp_file_free_deferred(void);
 
 /* Fork handlers */

@@ -3,11 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+
+#include <xroce/procmap.h>
 
 #include "provider/memory/page_file.h"
 #include "provider/memory/proc_maps.h"
@@ -16,6 +20,229 @@ static bool starts_with(const char *path, const char *prefix)
 {
 	return !strncmp(path, prefix, strlen(prefix));
 }
+
+/* The kernel gives files of its internal file systems names that are no paths. */
+static void classify(struct xp_mapping *m, const char *path)
+{
+	if (path[0] != '/') {
+		/* [vvar], [vdso] and similar belong to the kernel; [stack] grows. */
+		m->anonymous = !path[0] || starts_with(path, "[heap]") ||
+			       starts_with(path, "[anon:");
+		return;
+	}
+	m->adopted = starts_with(path, "/memfd:" XP_PAGE_FILE_NAME);
+	m->shmem = m->shared &&
+		   (starts_with(path, "/anon_hugepage") || starts_with(path, "/memfd:") ||
+		    starts_with(path, "/SYSV") || starts_with(path, "/dev/zero (deleted)"));
+}
+
+/* ---- single mappings ------------------------------------------------------------- */
+
+/* A longer name is a path. Names of memfds are shorter: memfd_create(2). */
+#define NAME_SIZE 320
+
+static int query(int fd, struct xr_procmap_query *q, char *name)
+{
+	struct xr_procmap_query in = *q;
+
+	q->name = (uintptr_t)name;
+	q->name_size = NAME_SIZE;
+	if (!ioctl(fd, XR_PROCMAP_QUERY, q)) {
+		if (!q->name_size)
+			name[0] = '\0';
+		return 0;
+	}
+	if (errno != ENAMETOOLONG)
+		return -errno;
+	strcpy(name, "/");
+	*q = in;
+	return ioctl(fd, XR_PROCMAP_QUERY, q) ? -errno : 0;
+}
+
+/* Finds the mapping that contains addr, or the next one. Returns -ENOENT if there is none. */
+static int find(int fd, uint64_t addr, struct xp_mapping *m)
+{
+	struct xr_procmap_query q = {
+		.size = sizeof(q),
+		.flags = XR_PROCMAP_NEXT,
+		.addr = addr,
+	};
+	char name[NAME_SIZE];
+	int err = query(fd, &q, name);
+
+	if (err)
+		return err;
+	*m = (struct xp_mapping){
+		.start = q.vma_start,
+		.end = q.vma_end,
+		.offset = q.vma_offset,
+		.dev = makedev(q.dev_major, q.dev_minor),
+		.inode = q.inode,
+		.readable = q.vma_flags & XR_PROCMAP_READABLE,
+		.writable = q.vma_flags & XR_PROCMAP_WRITABLE,
+		.executable = q.vma_flags & XR_PROCMAP_EXECUTABLE,
+		.shared = q.vma_flags & XR_PROCMAP_SHARED,
+	};
+	classify(m, name);
+	return 0;
+}
+
+static int walk_by_query(int fd, uint64_t start, uint64_t end, xp_mapping_fn fn, void *arg)
+{
+	struct xp_mapping m;
+	uint64_t at = start;
+	int err = 0;
+
+	while (!err && at < end) {
+		err = find(fd, at, &m);
+		if (err == -ENOENT || (!err && m.start >= end))
+			return 0;
+		at = m.end;
+		if (!err)
+			err = fn(arg, &m);
+	}
+	return err;
+}
+
+/* ---- the whole list -------------------------------------------------------------- */
+
+/* Longer than any line: a path has at most PATH_MAX bytes. The kernel returns a page at a time. */
+#define TEXT_SIZE (4 * PATH_MAX)
+
+/* Called for each line. A value other than 0 ends the walk. */
+typedef int (*line_fn)(void *arg, char *line);
+
+/* Passes on the complete lines and moves the rest to the front. */
+static int take_lines(char *text, size_t *have, line_fn fn, void *arg)
+{
+	char *line = text, *nl;
+	int err = 0;
+
+	while (!err && (nl = memchr(line, '\n', (size_t)(text + *have - line)))) {
+		*nl = '\0';
+		err = fn(arg, line);
+		line = nl + 1;
+	}
+	*have -= (size_t)(line - text);
+	memmove(text, line, *have);
+	return err;
+}
+
+static int read_lines(int fd, line_fn fn, void *arg)
+{
+	char *text = mmap(NULL, TEXT_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			  0);
+	size_t have = 0;
+	ssize_t n = 1;
+	int err = 0;
+
+	if (text == MAP_FAILED)
+		return -errno;
+	while (!err && n) {
+		n = read(fd, text + have, TEXT_SIZE - have);
+		if (n < 0)
+			err = -errno;
+		have += n > 0 ? (size_t)n : 0;
+		if (n > 0)
+			err = take_lines(text, &have, fn, arg);
+	}
+	munmap(text, TEXT_SIZE);
+	return err;
+}
+
+/* Parses a number and skips the character behind it. */
+static uint64_t number(char **at, int base)
+{
+	uint64_t value = strtoull(*at, at, base);
+
+	*at += **at != '\0';
+	return value;
+}
+
+/* "start-end perms offset major:minor inode   path" */
+static void parse_line(char *line, struct xp_mapping *m)
+{
+	const char *perms = line + strcspn(line, " ") + 1;
+	unsigned int major;
+
+	m->readable = perms[0] == 'r';
+	m->writable = perms[1] == 'w';
+	m->executable = perms[2] == 'x';
+	m->shared = perms[3] == 's';
+	line = (char *)perms + 5;
+	m->offset = number(&line, 16);
+	major = (unsigned int)number(&line, 16);
+	m->dev = makedev(major, (unsigned int)number(&line, 16));
+	m->inode = number(&line, 10);
+	classify(m, line + strspn(line, " "));
+}
+
+struct walk {
+	uint64_t start, end;
+	xp_mapping_fn fn;
+	void *arg;
+	int result;
+};
+
+static int walk_line(void *arg, char *line)
+{
+	struct walk *w = arg;
+	char *rest = line;
+	struct xp_mapping m = { 0 };
+
+	/* Most lines are outside the range: parse only their addresses. */
+	m.start = number(&rest, 16);
+	m.end = number(&rest, 16);
+	if (m.end <= w->start)
+		return 0;
+	if (m.start >= w->end)
+		return 1;
+	parse_line(line, &m);
+	w->result = w->fn(w->arg, &m);
+	return w->result;
+}
+
+static int walk_list(int fd, uint64_t start, uint64_t end, xp_mapping_fn fn, void *arg)
+{
+	struct walk w = { start, end, fn, arg, 0 };
+	int err = read_lines(fd, walk_line, &w);
+
+	return err < 0 ? err : w.result;
+}
+
+int xp_mappings_walk(uint64_t start, uint64_t end, xp_mapping_fn fn, void *arg)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), err = -ENOTTY;
+
+	if (fd < 0)
+		return -errno;
+	if (start || end != UINT64_MAX)
+		err = walk_by_query(fd, start, end, fn, arg);
+	if (err == -ENOTTY)
+		err = walk_list(fd, start, end, fn, arg);
+	close(fd);
+	return err;
+}
+
+static int count_line(void *arg, char *line)
+{
+	++*(long *)arg;
+	return 0;
+}
+
+long xp_mappings_count(void)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), err;
+	long count = 0;
+
+	if (fd < 0)
+		return -errno;
+	err = read_lines(fd, count_line, &count);
+	close(fd);
+	return err < 0 ? err : count;
+}
+
+/* ---- files in memory ------------------------------------------------------------- */
 
 /* A line of mountinfo: "id parent major:minor ... - type source options" */
 static bool is_memory_mount(const char *line, uint64_t dev)
@@ -48,85 +275,43 @@ static bool in_memory_mount(uint64_t dev)
 	return found;
 }
 
-/* The kernel gives files of its internal file systems names that are no paths. */
-static void classify(struct xp_mapping *m, const char *path)
-{
-	if (path[0] != '/') {
-		/* [vvar], [vdso] and similar belong to the kernel; [stack] grows. */
-		m->anonymous = !path[0] || starts_with(path, "[heap]") ||
-			       starts_with(path, "[anon:");
-		return;
-	}
-	m->adopted = starts_with(path, "/memfd:" XP_PAGE_FILE_NAME);
-	if (!m->shared)
-		return;
-	m->shmem = starts_with(path, "/anon_hugepage") || starts_with(path, "/memfd:") ||
-		   starts_with(path, "/SYSV") || starts_with(path, "/dev/zero (deleted)") ||
-		   in_memory_mount(m->dev);
-}
+/* ---- lists ----------------------------------------------------------------------- */
 
-/* "start-end perms offset major:minor inode   path" */
-static bool parse_line(const char *line, struct xp_mapping *m)
-{
-	unsigned int major, minor;
-	int path_at = 0;
-	char perms[5];
+struct list {
+	struct xp_mappings *list;
+	size_t room;
+};
 
-	memset(m, 0, sizeof(*m));
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m->start,
-		   &m->end, perms, &m->offset, &major, &minor, &m->inode, &path_at) < 7)
-		return false;
-	m->readable = perms[0] == 'r';
-	m->writable = perms[1] == 'w';
-	m->executable = perms[2] == 'x';
-	m->shared = perms[3] == 's';
-	m->dev = makedev(major, minor);
-	classify(m, path_at ? line + path_at : "");
-	return true;
-}
-
-static int append(struct xp_mappings *list, const struct xp_mapping *m, size_t *room)
+static int append(void *arg, const struct xp_mapping *m)
 {
+	struct list *l = arg;
 	struct xp_mapping *more;
 
-	if (list->count == *room) {
-		more = realloc(list->at, (*room * 2 + 1) * sizeof(*more));
+	if (l->list->count == l->room) {
+		more = realloc(l->list->at, (l->room * 2 + 1) * sizeof(*more));
 		if (!more)
 			return -ENOMEM;
-		list->at = more;
-		*room = *room * 2 + 1;
+		l->list->at = more;
+		l->room = l->room * 2 + 1;
 	}
-	list->at[list->count++] = *m;
+	l->list->at[l->list->count++] = *m;
 	return 0;
 }
 
 int xp_mappings_read(uint64_t start, uint64_t end, struct xp_mappings *list)
 {
-	size_t size = 0, room = 0;
-	struct xp_mapping m;
-	char *line = NULL;
-	FILE *f;
-	int err = 0;
+	struct list l = { .list = list };
+	struct xp_mapping *m;
+	int err;
 
 	*list = (struct xp_mappings){ 0 };
-	f = fopen("/proc/self/maps", "re");
-	if (!f)
-		return -errno;
-	while (!err && getline(&line, &size, f) > 0) {
-		/* Most lines are outside the range: parse only their addresses. */
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &m.start, &m.end) != 2 || m.end <= start)
-			continue;
-		if (m.start >= end)
-			break;
-		line[strcspn(line, "\n")] = 0;
-		if (parse_line(line, &m))
-			err = append(list, &m, &room);
-	}
-	free(line);
-	fclose(f);
+	err = xp_mappings_walk(start, end, append, &l);
 	if (err) {
 		free(list->at);
 		*list = (struct xp_mappings){ 0 };
 	}
+	for (m = list->at; m < list->at + list->count; m++)
+		if (m->shared && m->inode && !m->shmem)
+			m->shmem = in_memory_mount(m->dev);
 	return err;
 }

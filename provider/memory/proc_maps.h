@@ -22,10 +22,24 @@ struct xp_mappings {
 	size_t count;
 };
 
+/* Called for each mapping. A value other than 0 ends the walk. */
+typedef int (*xp_mapping_fn)(void *arg, const struct xp_mapping *m);
+
 /*
- * Reads the mappings that overlap [start, end), in order of address. The caller frees list->at.
+ * Calls fn for the mappings that overlap [start, end), in order of address; m->shmem lacks files of
+ * mounts. fn may change mappings up to the end of m. Takes one system call for each of them; before
+ * Linux 6.11, and for the whole address space, reads the list of all mappings. Allocates nothing
+ * from the heap, for signal handlers. Returns 0, the value of fn that ended the walk, or -errno.
+ */
+int xp_mappings_walk(uint64_t start, uint64_t end, xp_mapping_fn fn, void *arg);
+
+/*
+ * Lists the mappings that overlap [start, end), in order of address. The caller frees list->at.
  * Returns 0 or -errno; on error the list is empty.
  */
 int xp_mappings_read(uint64_t start, uint64_t end, struct xp_mappings *list);
+
+/* Returns the number of mappings, or -errno. Takes time for each of them. */
+long xp_mappings_count(void);
 
 #endif /* XP_PROC_MAPS_H */
