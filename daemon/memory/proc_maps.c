@@ -188,7 +188,7 @@ int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t
 	for (i = 0; i < count && at < end; i++) {
 		if (vma[i].end <= at)
 			continue;
-		if (vma[i].start > at || !vma[i].readable || (write && !vma[i].writable))
+		if (vma[i].start > at || !(write ? vma[i].writable : vma[i].readable))
 			return -EFAULT;
 		at = vma[i].end;
 	}

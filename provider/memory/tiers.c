@@ -34,7 +34,7 @@ static int lay_out_mappings(const struct xp_range *r, enum tiers tiers,
 
 	l->segments = 0;
 	for (i = 0; !err && i < maps->count; i++) {
-		if (m[i].start > at || !m[i].readable || (r->written && !m[i].writable))
+		if (m[i].start > at || !(r->written ? m[i].writable : m[i].readable))
 			return -EFAULT;
 		stop = m[i].end < end ? m[i].end : end;
 		if (tiers == PRIVATE_TIER)
@@ -84,33 +84,53 @@ static int exclude(const struct xp_range *r, struct xp_layout *l)
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
 #endif
 
-int xp_populate(uint64_t addr, uint64_t length)
+int xp_populate(uint64_t addr, uint64_t length, bool write)
 {
 	uint64_t start = addr & ~(xp_page_size() - 1), end = addr + length;
+	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
 
-	return madvise((void *)(uintptr_t)start, end - start, MADV_POPULATE_READ) ? -errno : 0;
+	if (!length || !madvise((void *)(uintptr_t)start, end - start, advice))
+		return 0;
+	/* EINVAL: memory of a device (VM_IO, VM_PFNMAP), memfd_secret(2). EHWPOISON: a broken page. */
+	return errno == ENOMEM ? -ENOMEM : -EFAULT;
 }
 
-/* Populates the parts that the daemon maps. */
-static int populate(const struct xp_layout *l)
+static int check_mappings(const struct xp_range *r)
 {
-	const struct xr_mr_segment *s = l->segment;
-	unsigned int i;
-	int err = 0;
+	struct xp_layout l = { 0 };
+	struct xp_mappings maps;
+	int err = xp_mappings_read(r->addr, r->addr + r->length, &maps);
 
-	for (i = 0; i < l->segments && !err; i++)
-		if (s[i].kind == XR_SEG_MAPPING || s[i].kind == XR_SEG_FD)
-			err = xp_populate(s[i].addr, s[i].length);
-	return err;
+	if (err)
+		return err;
+	err = lay_out_mappings(r, PRIVATE_TIER, &maps, -1, &l);
+	free(l.segment);
+	free(maps.at);
+	return err == -E2BIG ? 0 : err;
+}
+
+/*
+ * Brings the pages into memory, as the kernel does for other devices. That may wait for a thread of
+ * the program that handles a userfaultfd, so no lock is held. The mappings are checked first, so
+ * that no memory is allocated for a registration that fails.
+ */
+static int touch(const struct xp_range *r)
+{
+	int err = check_mappings(r);
+
+	return err ? err : xp_populate(r->addr, r->length, r->written);
 }
 
 int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l)
 {
 	struct xp_mappings maps = { 0 };
-	int err = 0;
+	int err = r->on_demand ? 0 : touch(r);
 
+	if (err)
+		return err;
 	xp_adopt_lock();
 	if (!r->on_demand) {
 		err = xp_mappings_read(r->addr, r->addr + r->length, &maps);
@@ -121,5 +141,5 @@ int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l)
 		err = exclude(r, l);
 	xp_adopt_unlock();
 	free(maps.at);
-	return err ? err : populate(l);
+	return err;
 }

@@ -15,15 +15,19 @@ struct xp_range {
 };
 
 /*
- * Allocates absent pages of mapped files, so that they are charged to the memory cgroup of the
- * program. Returns 0 or -errno: -EFAULT beyond the end of the file, -ENOMEM.
+ * Brings pages into memory as the kernel does for a registration (pin_user_pages()): for writing,
+ * private pages that are shared with a file or another process are copied. Absent pages are
+ * allocated by the program, so they are charged to its memory cgroup. May wait for a thread that
+ * handles a userfaultfd. Returns 0; -EFAULT if pages cannot be pinned, as behind the end of a file;
+ * -ENOMEM.
  */
-int xp_populate(uint64_t addr, uint64_t length);
+int xp_populate(uint64_t addr, uint64_t length, bool write);
 
 /*
- * Lays out a range of the program's memory and populates the parts that the daemon maps. Returns
- * -EFAULT if part of the range is not mapped, not readable, or written but not writable. On error
- * the caller must still release l->refs and free l->segment.
+ * Lays out a range of the program's memory, whose pages are populated first unless it is on demand.
+ * Returns an error of xp_populate(), also -EFAULT if part of the range is not mapped, or not
+ * writable (if written) or readable (if not). On error the caller must still release l->refs and
+ * free l->segment.
  * @uffd_device: /dev/userfaultfd from the daemon, or -1.
  */
 int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l);

@@ -12,6 +12,7 @@
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/memory/adopt.h"
+#include "provider/memory/convert.h"
 #include "provider/memory/own_memory.h"
 #include "provider/memory/tiers.h"
 #include "provider/verbs/buf.h"
@@ -254,6 +255,11 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 
 	if (xp_health(ctx) != XP_HEALTHY)
 		return xp_null(xp_refuse(REG_MR, EIO, "%s", xp_health_text(ctx)));
+	/* ib_uverbs_reg_mr() of the kernel refuses this for all devices. */
+	if (((uintptr_t)addr ^ iova) & (xp_page_size() - 1))
+		return xp_null(xp_refuse(REG_MR, EINVAL,
+					 "addr %p and iova 0x%llx differ in their offset in a page",
+					 addr, (unsigned long long)iova));
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return xp_null(xp_refuse_memory(REG_MR));
@@ -346,7 +352,7 @@ static void populate_file(int fd, uint64_t off, uint64_t length)
 
 	if (p == MAP_FAILED)
 		return;
-	xp_populate((uintptr_t)p, length + in_page);
+	xp_populate((uintptr_t)p, length + in_page, false);
 	munmap(p, length + in_page);
 }
 

@@ -77,7 +77,7 @@ static int call_locked(struct xp_context *ctx, struct xp_call *call)
 static void populate_piece(const struct xp_piece *piece)
 {
 	if (piece->ptr)
-		xp_populate((uintptr_t)piece->ptr, piece->ref->length);
+		xp_populate((uintptr_t)piece->ptr, piece->ref->length, false);
 }
 
 int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *piece,

@@ -75,6 +75,23 @@ with_other_traffic() {
 	memory hugetlb
 }
 
+# bats test_tags=stock
+@test "registration waits for a userfaultfd of the program" {
+	memory userfault
+}
+
+@test "registering memory that cannot be pinned fails with EFAULT" {
+	memory unpinnable
+}
+
+@test "registering pages behind the end of a file fails with EFAULT" {
+	memory end-of-file
+}
+
+@test "write-only memory can be registered for writing" {
+	memory write-only
+}
+
 @test "RDMA to an unaligned region leaves adjacent bytes unchanged" {
 	memory unaligned
 }

@@ -33,7 +33,7 @@ ENDPOINT := selftests/e2e/endpoint.c
 $(eval $(call verbs_program,rdma_verify))
 
 # Registers every kind of memory.
-$(eval $(call verbs_program,rdma_memory,$(ENDPOINT)))
+$(eval $(call verbs_program,rdma_memory,$(ENDPOINT),-lpthread))
 
 # Binds memory windows, invalidates and registers memory with work requests.
 $(eval $(call verbs_program,rdma_keys,$(ENDPOINT),-ldl -lpthread))

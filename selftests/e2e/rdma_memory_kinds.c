@@ -4,11 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* ---- kinds of memory ------------------------ */
@@ -249,6 +253,153 @@ static bool test_hugetlb(struct owner *o)
 	       (o->skip || check_huge_pages(o, "shared huge pages", MAP_SHARED));
 }
 
+/* ---- what a registration touches ------------------------ */
+
+struct handler {
+	int uffd;
+	size_t len;
+	uint8_t *page; /* content of all pages */
+	unsigned int faults;
+};
+
+/* Fills each page that is accessed, until the descriptor is closed by the end of the thread. */
+static void *handle_faults(void *arg)
+{
+	struct handler *h = arg;
+	struct uffd_msg msg;
+
+	while (read(h->uffd, &msg, sizeof(msg)) == sizeof(msg)) {
+		struct uffdio_copy copy = {
+			.dst = msg.arg.pagefault.address & ~(uint64_t)(PAGE - 1),
+			.src = (uintptr_t)h->page,
+			.len = PAGE,
+		};
+
+		h->faults++;
+		if (ioctl(h->uffd, UFFDIO_COPY, &copy))
+			break;
+	}
+	return NULL;
+}
+
+static bool open_handler(struct handler *h, uint8_t *p)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range = { (uintptr_t)p, h->len },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	h->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	return h->uffd >= 0 && !ioctl(h->uffd, UFFDIO_API, &api) &&
+	       !ioctl(h->uffd, UFFDIO_REGISTER, &reg);
+}
+
+/* Registration waits for the thread that fills the pages, as it would with other devices. */
+static bool test_userfault(struct owner *o)
+{
+	struct handler h = { .len = 16 * PAGE, .page = map_anonymous(PAGE) };
+	uint8_t *p = map_anonymous(h.len);
+	struct ibv_mr *mr;
+	pthread_t thread;
+	bool ok;
+
+	if (!open_handler(&h, p))
+		return skip(o, "the program may not use userfaultfd");
+	fill_pattern(h.page, PAGE, 30, 0);
+	if (pthread_create(&thread, NULL, handle_faults, &h))
+		return fail(o, "pthread_create: %s", strerror(errno));
+	mr = reg(o, p, h.len, EP_ACCESS);
+	ok = mr && (h.faults == 16 || fail(o, "%u pages were requested, not 16", h.faults)) &&
+	     (has_pattern(p + 5 * PAGE, PAGE, 30, 0) || fail(o, "wrong bytes")) &&
+	     check_access(o, mr, p, h.len) && dereg(o, mr);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	close(h.uffd);
+	munmap(p, h.len);
+	munmap(h.page, PAGE);
+	return ok;
+}
+
+/* Returns the first page of a mapping with that name, or NULL. */
+static void *named_mapping(const char *name)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long start = 0;
+	char line[512];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, name) && sscanf(line, "%lx-", &start) == 1)
+			break;
+		else
+			start = 0;
+	if (f)
+		fclose(f);
+	return (void *)start;
+}
+
+/* [vvar] has pages of the kernel (VM_PFNMAP), memfd_secret(2) pages that nothing else may map. */
+static bool test_unpinnable(struct owner *o)
+{
+	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+	void *vvar = named_mapping("[vvar]"), *p;
+	bool ok = !vvar ||
+		  reg_fails(o, "pages of the kernel", vvar, PAGE, IBV_ACCESS_REMOTE_READ, EFAULT);
+
+	if (fd < 0 || ftruncate(fd, 2 * PAGE))
+		return ok && skip(o, "the system has no memfd_secret");
+	p = mmap(NULL, 2 * PAGE, RW, MAP_SHARED, fd, 0);
+	ok = ok && p != MAP_FAILED && reg_fails(o, "secret memory", p, PAGE, EP_ACCESS, EFAULT) &&
+	     reg_fails(o, "secret memory, to be read", p, PAGE, IBV_ACCESS_REMOTE_READ, EFAULT);
+	munmap(p, 2 * PAGE);
+	close(fd);
+	return ok;
+}
+
+static bool check_end_of_file(struct owner *o, const char *what, int fd, int flags)
+{
+	uint8_t *p = mmap(NULL, 4 * PAGE, RW, flags, fd, 0);
+	bool ok = p != MAP_FAILED && reg_fails(o, what, p, 4 * PAGE, EP_ACCESS, EFAULT) &&
+		  reg_fails(o, what, p + 2 * PAGE, 8, IBV_ACCESS_REMOTE_READ, EFAULT) &&
+		  check_memory(o, what, p, 2 * PAGE);
+
+	munmap(p, 4 * PAGE);
+	return ok;
+}
+
+static bool test_end_of_file(struct owner *o)
+{
+	int file = open_file(o), shm = open_shm(2 * PAGE);
+	bool ok = file >= 0 && shm >= 0 && !ftruncate(file, 2 * PAGE) &&
+		  check_end_of_file(o, "behind the end of a file", file, MAP_SHARED) &&
+		  check_end_of_file(o, "behind the end of a file, private", file, MAP_PRIVATE) &&
+		  check_end_of_file(o, "behind the end of shared memory", shm, MAP_SHARED) &&
+		  check_end_of_file(o, "behind the end of shared memory, private", shm,
+				    MAP_PRIVATE);
+
+	close(file);
+	close(shm);
+	return ok;
+}
+
+/* The processor can read such memory, but the kernel refuses a registration that only reads. */
+static bool check_write_only(struct owner *o, const char *what, int flags)
+{
+	uint8_t *p = mmap(NULL, MIB, PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+	bool ok = p != MAP_FAILED && check_memory(o, what, p, MIB) &&
+		  check_memory(o, what, p + 100, MIB - 300) &&
+		  reg_fails(o, what, p, MIB, IBV_ACCESS_REMOTE_READ, EFAULT);
+
+	munmap(p, MIB);
+	return ok;
+}
+
+static bool test_write_only(struct owner *o)
+{
+	return check_write_only(o, "write-only, private", MAP_PRIVATE) &&
+	       check_write_only(o, "write-only, shared", MAP_SHARED);
+}
+
 /* ---- boundaries of regions ------------------------ */
 
 bool all_bytes(const uint8_t *p, size_t len, uint8_t value)
@@ -408,6 +559,11 @@ const struct test memory_kinds[] = {
 	{ "static", test_static, "static data can be read and written, bss and data" },
 	{ "malloc", test_malloc, "memory from malloc can be read and written, 1 byte to 3 MB" },
 	{ "hugetlb", test_hugetlb, "huge pages can be read and written, private and shared" },
+	{ "userfault", test_userfault,
+	  "registration waits for a userfaultfd of the program, and the memory can be accessed" },
+	{ "unpinnable", test_unpinnable, "memory that cannot be pinned cannot be registered" },
+	{ "end-of-file", test_end_of_file, "pages behind the end of a file cannot be registered" },
+	{ "write-only", test_write_only, "write-only memory can be registered for writing" },
 	{ "unaligned", test_unaligned,
 	  "regions can have any start and end, and bytes outside do not change" },
 	{ "zero-length", test_zero_length, "a region of 0 bytes allows transfers of 0 bytes only" },

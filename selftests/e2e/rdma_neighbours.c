@@ -4,7 +4,7 @@
  * It connects a QP to itself and WRITEs from and to such memory until it is killed, or for a number
  * of messages.
  *
- *   hang FILE      reads a mapping of a file; prints "posted", then waits for ever
+ *   hang FILE      reads a mapping of a file on demand; prints "posted", then waits for ever
  *   close FILE     has the daemon close a file; prints "posted", then waits for ever
  *   register SOCKET FILE  registers a mapping of a file; prints "posted", then waits for ever
  *   proc SOCKET FILE      sends a file to the daemon in place of /proc/self/mem; prints "posted"
@@ -56,13 +56,18 @@ static void open_loopback(void)
 	MUST(!reset_to_rts(qp, &attr), "connect");
 }
 
-static struct ibv_mr *reg(void *p, size_t len)
+static struct ibv_mr *reg_as(void *p, size_t len, int access)
 {
 	struct ibv_mr *mr = ibv_reg_mr(pd, p, len,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+				       access | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 
 	MUST(mr, "ibv_reg_mr");
 	return mr;
+}
+
+static struct ibv_mr *reg(void *p, size_t len)
+{
+	return reg_as(p, len, 0);
 }
 
 static void *map(int fd, size_t len)
@@ -119,7 +124,8 @@ _Noreturn static void run_hang(const char *path)
 	struct ibv_mr *from, *to;
 
 	MUST(fd >= 0, path);
-	from = reg(map(fd, LEN), LEN);
+	/* on demand: the registration of another region would hang itself */
+	from = reg_as(map(fd, LEN), LEN, IBV_ACCESS_ON_DEMAND);
 	to = reg(map(-1, LEN), LEN);
 	post(from, to, 8);
 	wait_for_end("posted");

@@ -197,6 +197,11 @@ static void odd_ranges(struct fixture *f)
 	mr = ibv_reg_mr(f->pd, p, PAGE, IBV_ACCESS_REMOTE_READ);
 	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && !ibv_dereg_mr(mr),
 	       "reg_mr: accepts read access to read-only memory");
+	mprotect(p, PAGE, PROT_WRITE);
+	mr = ibv_reg_mr(f->pd, p, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	TAP_OK(mr && !ibv_dereg_mr(mr) && !ibv_reg_mr(f->pd, p, PAGE, IBV_ACCESS_REMOTE_READ) &&
+		       errno == EFAULT,
+	       "reg_mr: accepts write-only memory for writing only");
 	mprotect(p, PAGE, PROT_NONE);
 	TAP_OK(!ibv_reg_mr(f->pd, p, PAGE, 0) && errno == EFAULT, "reg_mr: PROT_NONE is EFAULT");
 	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL,
@@ -207,7 +212,9 @@ static void odd_ranges(struct fixture *f)
 	       "reg_mr: unknown access flags are EINVAL");
 	mr = ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, 0x1000, ALL | IBV_ACCESS_RELAXED_ORDERING);
 	TAP_OK(mr && !ibv_dereg_mr(mr), "reg_mr_iova: accepts another iova and optional flags");
-	TAP_OK(!ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, UINT64_MAX - 8, ALL) && errno == EINVAL,
+	TAP_OK(!ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, 0x1008, ALL) && errno == EINVAL,
+	       "reg_mr_iova: an iova with another offset in a page is EINVAL");
+	TAP_OK(!ibv_reg_mr_iova(f->pd, p + PAGE, 2 * PAGE, -PAGE, ALL) && errno == EINVAL,
 	       "reg_mr_iova: an iova that wraps around is EINVAL");
 	/* more mappings than a message can hold segments: every other page is shared */
 	p = anonymous(1200 * PAGE);

@@ -61,7 +61,7 @@ struct objects {
 	struct ibv_qp *qp;
 	struct ibv_srq *srq;
 	struct ibv_ah *ah;
-	uint8_t buf[4096];
+	uint8_t buf[4096] __attribute__((aligned(4096)));
 };
 
 /* ---- functions of the provider ------------------------------------------------ */
