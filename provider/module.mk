@@ -4,7 +4,7 @@ PROVIDER_SRCS := \
 	$(addprefix provider/base/,debug.c environment.c libibverbs.c) \
 	$(addprefix provider/control/,connection.c shm.c sockets.c visible.c) \
 	$(addprefix provider/memory/, \
-		adopt.c convert.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
+		adopt.c convert.c discard.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
 	$(addprefix provider/verbs/, \
 		advise_mr.c ah.c async_event.c buf.c child.c comp_channel.c context.c context_alloc.c cq.c cq_arm.c \
 		cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c dm.c drain.c dv.c event_socket.c fast_mr.c faults.c \
@@ -13,7 +13,8 @@ PROVIDER_SRCS := \
 	$(addprefix provider/cm/, \
 		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c watch.c) \
 	$(addprefix provider/preload/, \
-		dirs.c dlopen.c files.c next.c path_calls.c paths.c preload.c privileges.c tree.c umad_number.c values.c)
+		dirs.c dlopen.c files.c madvise.c next.c path_calls.c paths.c preload.c privileges.c tree.c \
+		umad_number.c values.c)
 
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl,\
 	libxroce.so.1))

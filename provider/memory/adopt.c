@@ -17,6 +17,7 @@
 #include "provider/base/cancel.h"
 #include "provider/memory/adopt.h"
 #include "provider/memory/convert.h"
+#include "provider/memory/discard.h"
 #include "provider/memory/interval.h"
 #include "provider/memory/map_budget.h"
 
@@ -72,7 +73,7 @@ static bool adoptable(const struct xp_mapping *m, uint64_t start, uint64_t end, 
 	pthread_once(&once, read_policy);
 	if (policy.never || start >= end || end - start < policy.min)
 		return false;
-	if (m->shared || !m->readable || !m->writable || m->executable)
+	if (m->shared || !m->readable || !m->writable || m->executable || xp_is_wiped(start, end))
 		return false;
 	/* Memory that was adopted before is a private mapping of a page file. */
 	if (!m->anonymous && !m->adopted)

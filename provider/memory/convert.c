@@ -15,6 +15,10 @@
  *
  * The thread that does this must not write to the pages itself, so its stack is never moved and
  * signals are blocked.
+ *
+ * Both would undo a MADV_DONTNEED that another thread executes meanwhile, so steps and discarding
+ * (discard.c) exclude each other by a lock of their own. Nothing is allocated from the heap while
+ * it is held: an allocator may call madvise() with its own locks held.
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -39,6 +43,32 @@
 #define STEP XP_PAGE_FILE_STEP
 
 static int uffd = -1;
+
+/* ---- steps --------------------------------------------------------------------- */
+
+static pthread_mutex_t steps = PTHREAD_MUTEX_INITIALIZER;
+static sigset_t signals; /* of the thread that holds the lock */
+
+/* Signals are blocked, so a signal handler cannot find the lock held by its own thread. */
+void xp_steps_lock(void)
+{
+	sigset_t all, before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	pthread_mutex_lock(&steps);
+	signals = before;
+}
+
+void xp_steps_unlock(void)
+{
+	sigset_t before = signals;
+
+	pthread_mutex_unlock(&steps);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+struct xp_granules xp_adopted_ever;
 
 uint64_t xp_page_size(void)
 {
@@ -142,7 +172,7 @@ static bool copy_to_file(const char *from, uint64_t length, const struct xp_file
 	return true;
 }
 
-static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
+static bool replace_pages(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
 	struct uffdio_range range = { start, length };
 	void *at = (void *)(uintptr_t)start;
@@ -153,12 +183,23 @@ static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64
 	moved = copy_to_file(at, length, f, offset) &&
 		map_over(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
 			 f->fd, (off_t)offset) != MAP_FAILED;
-	if (moved) {
+	if (moved)
 		ioctl(uffd, UFFDIO_WAKE, &range);
-	} else {
+	else
 		write_protect(start, length, false); /* wakes as well */
+	return moved;
+}
+
+static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
+{
+	bool moved;
+
+	xp_steps_lock();
+	xp_granules_add(&xp_adopted_ever, start, start + length);
+	moved = replace_pages(start, length, f, offset);
+	xp_steps_unlock();
+	if (!moved)
 		xp_file_free_pages(f, offset, length);
-	}
 	return moved;
 }
 
@@ -183,14 +224,11 @@ uint64_t xp_move_in(uint64_t start, uint64_t end, struct xp_file **file, uint64_
 		.range = { start, end - start },
 		.mode = UFFDIO_REGISTER_MODE_WP,
 	};
-	sigset_t all, before;
 	uint64_t moved = 0;
 
 	*file = xp_file_alloc(start, end - start, offset);
 	if (!*file)
 		return 0;
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
 	if (!ioctl(uffd, UFFDIO_REGISTER, &reg)) {
 		moved = move_steps(start, end, *file, *offset);
 		/* The pages that were moved are a new mapping, which is not registered. */
@@ -199,7 +237,6 @@ uint64_t xp_move_in(uint64_t start, uint64_t end, struct xp_file **file, uint64_
 		if (reg.range.len)
 			ioctl(uffd, UFFDIO_UNREGISTER, &reg.range);
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!moved) {
 		xp_file_put(*file);
 		*file = NULL;
@@ -209,113 +246,119 @@ uint64_t xp_move_in(uint64_t start, uint64_t end, struct xp_file **file, uint64_
 
 /* ---- moving out ---------------------------------------------------------------- */
 
-static bool maps_file(const struct xp_mapping *m, const struct xp_file *f)
-{
-	return m->inode == f->inode && m->dev == f->dev;
-}
+/* Part of a page file that is moved out */
+struct leaving {
+	struct xp_file *file;
+	uint64_t offset, length;
+	uint64_t copied; /* bytes that are private now */
+	bool failed;	 /* pages of the file are still in use */
+};
 
-/*
- * Replaces each page of a private mapping by a private copy, and frees the file's page. Returns
- * false if some pages could not be copied; those stay in the file.
- */
-static bool copy_pages(uint64_t start, uint64_t end, struct xp_file *f, uint64_t offset)
-{
-	uint64_t at, n;
-	bool all = true;
+/* A part of it in one mapping */
+struct piece {
+	uint64_t start, end, offset;
+};
 
-	for (at = start; at < end; at += n) {
-		n = end - at < STEP ? end - at : STEP;
-		if (!madvise((void *)(uintptr_t)at, n, MADV_POPULATE_WRITE))
-			xp_file_free_pages(f, offset + (at - start), n);
-		else
-			all = false;
-	}
-	return all;
+static bool piece_in(const struct leaving *l, const struct xp_mapping *m, struct piece *p)
+{
+	uint64_t end = m->offset + (m->end - m->start);
+
+	if (m->inode != l->file->inode || m->dev != l->file->dev)
+		return false;
+	if (end > l->offset + l->length)
+		end = l->offset + l->length;
+	p->offset = m->offset > l->offset ? m->offset : l->offset;
+	p->start = m->start + (p->offset - m->offset);
+	p->end = p->start + (end - p->offset);
+	return p->offset < end;
 }
 
 /* Keeps the current protection, which the program may have changed since the pages moved in. */
-static bool map_privately(const struct xp_mapping *m, uint64_t start, uint64_t end, int fd,
-			  uint64_t offset)
+static bool map_privately(const struct xp_mapping *m, const struct piece *p, int fd)
 {
-	int prot = (m->readable ? PROT_READ : 0) | (m->writable ? PROT_WRITE : 0) |
-		   (m->executable ? PROT_EXEC : 0);
+	return map_over((void *)(uintptr_t)p->start, p->end - p->start, xp_protection(m),
+			MAP_PRIVATE | MAP_FIXED, fd, (off_t)p->offset) != MAP_FAILED;
+}
 
-	return map_over((void *)(uintptr_t)start, end - start, prot, MAP_PRIVATE | MAP_FIXED, fd,
-			offset) != MAP_FAILED;
+/* A part that cannot be mapped privately stays shared, which does no harm. */
+static int map_piece(void *arg, const struct xp_mapping *m)
+{
+	struct leaving *l = arg;
+	struct piece p;
+
+	if (m->shared && piece_in(l, m, &p) && !map_privately(m, &p, l->file->fd))
+		l->failed = true;
+	return 0;
+}
+
+/* Replaces each page by a private copy, and frees the file's page. */
+static int copy_piece(void *arg, const struct xp_mapping *m)
+{
+	struct leaving *l = arg;
+	struct piece p;
+	uint64_t at, n;
+
+	if (!piece_in(l, m, &p))
+		return 0;
+	for (at = p.start; at < p.end; at += n) {
+		n = p.end - at < STEP ? p.end - at : STEP;
+		if (m->shared || madvise((void *)(uintptr_t)at, n, MADV_POPULATE_WRITE)) {
+			l->failed = true;
+			continue;
+		}
+		xp_file_free_pages(l->file, p.offset + (at - p.start), n);
+		l->copied += n;
+	}
+	return 0;
+}
+
+static void move_out_between(struct leaving *l, uint64_t start, uint64_t end)
+{
+	int err;
+
+	xp_steps_lock();
+	err = xp_mappings_walk(start, end, map_piece, l);
+	xp_steps_unlock();
+	if (!err)
+		err = xp_mappings_walk(start, end, copy_piece, l);
+	l->failed |= err;
 }
 
 /*
- * Moves out the part of [offset, offset + length) that the mapping has. Returns false if the
- * file's pages are still in use. A part that cannot be mapped privately stays shared, which does
- * no harm.
- */
-static bool move_out_mapping(const struct xp_mapping *m, struct xp_file *f, uint64_t offset,
-			     uint64_t length)
-{
-	uint64_t lo = m->offset > offset ? m->offset : offset, hi = m->offset + (m->end - m->start);
-	uint64_t start = m->start + (lo - m->offset), end;
-
-	if (hi > offset + length)
-		hi = offset + length;
-	end = start + (hi - lo);
-	if (!maps_file(m, f) || lo >= hi)
-		return true;
-	return m->shared && map_privately(m, start, end, f->fd, lo) &&
-	       copy_pages(start, end, f, lo);
-}
-
-/* Returns true if [start, start + length) still maps the file from offset on, all of it. */
-static bool in_place(const struct xp_mappings *maps, uint64_t start, uint64_t length,
-		     const struct xp_file *f, uint64_t offset)
-{
-	const struct xp_mapping *m = maps->at;
-	uint64_t at = start;
-	size_t i;
-
-	for (i = 0; i < maps->count && m[i].start <= at && m[i].shared && maps_file(&m[i], f) &&
-		    m[i].offset + (at - m[i].start) == offset + (at - start);
-	     i++)
-		at = m[i].end;
-	return at >= start + length;
-}
-
-/*
- * The program may have unmapped the memory and mapped something else there, or moved it with
- * mremap(). So only mappings that /proc/self/maps shows to be of this file are touched, at whatever
- * address.
+ * The program may have unmapped or discarded the memory and mapped something else there, or moved
+ * it with mremap(). So only mappings that /proc/self/maps shows to be of this file are touched, at
+ * whatever address.
  */
 void xp_move_out(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
-	struct xp_mappings maps;
-	bool all = true, displaced;
-	size_t i;
+	struct leaving l = { .file = f, .offset = offset, .length = length };
 
 	xp_file_free_deferred();
-	if (xp_mappings_read(start, start + length, &maps))
+	move_out_between(&l, start, start + length);
+	if (l.copied == length || l.failed)
 		return;
-	displaced = !in_place(&maps, start, length, f, offset);
-	if (displaced) {
-		free(maps.at);
-		if (xp_mappings_read(0, UINT64_MAX, &maps))
-			return;
-	}
-	for (i = 0; i < maps.count; i++)
-		all &= move_out_mapping(&maps.at[i], f, offset, length);
-	free(maps.at);
-	if (displaced && all)
+	move_out_between(&l, 0, UINT64_MAX);
+	if (!l.failed)
 		xp_file_free_pages(f, offset, length);
 }
 
 void xp_move_out_in_child(const struct xp_mapping *m)
 {
+	struct piece p = { m->start, m->end, m->offset };
 	struct xp_file *f = xp_file_find(m->dev, m->inode);
 
-	if (f)
-		map_privately(m, m->start, m->end, f->fd, m->offset);
+	/* After MADV_DONTFORK, nothing is mapped here (ENOMEM). */
+	if (f && !msync((void *)(uintptr_t)m->start, m->end - m->start, MS_ASYNC))
+		map_privately(m, &p, f->fd);
 }
 
 void xp_convert_in_child(void)
 {
+	/*
+	 * Another thread of the parent may have held it to discard pages. It is not locked for a
+	 * fork, as an allocator that holds its locks for the fork could wait for that thread.
+	 */
+	pthread_mutex_init(&steps, NULL);
 	if (uffd >= 0)
 		close(uffd);
 	uffd = -1;

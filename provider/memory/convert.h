@@ -9,10 +9,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "provider/memory/granules.h"
 #include "provider/memory/page_file.h"
 #include "provider/memory/proc_maps.h"
 
 uint64_t xp_page_size(void);
+
+/*
+ * Excludes steps of moving pages, and discarding. The innermost lock; blocks signals. Nothing may
+ * be allocated from the heap while it is held.
+ */
+void xp_steps_lock(void);
+void xp_steps_unlock(void);
+
+/* Where pages are or were adopted */
+extern struct xp_granules xp_adopted_ever;
 
 /*
  * Opens a userfaultfd of this process with the daemon's /dev/userfaultfd.
@@ -37,7 +48,7 @@ void xp_move_out(uint64_t start, uint64_t length, struct xp_file *file, uint64_t
 /* In a child process: makes the mapping private, so that the child's first write copies a page. */
 void xp_move_out_in_child(const struct xp_mapping *m);
 
-/* In a child process: closes the parent's userfaultfd. */
+/* In a child process: closes the parent's userfaultfd; nothing is locked. */
 void xp_convert_in_child(void);
 
 #endif /* XP_CONVERT_H */

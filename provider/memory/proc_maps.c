@@ -21,6 +21,12 @@ static bool starts_with(const char *path, const char *prefix)
 	return !strncmp(path, prefix, strlen(prefix));
 }
 
+int xp_protection(const struct xp_mapping *m)
+{
+	return (m->readable ? PROT_READ : 0) | (m->writable ? PROT_WRITE : 0) |
+	       (m->executable ? PROT_EXEC : 0);
+}
+
 /* The kernel gives files of its internal file systems names that are no paths. */
 static void classify(struct xp_mapping *m, const char *path)
 {

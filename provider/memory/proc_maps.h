@@ -17,6 +17,9 @@ struct xp_mapping {
 	bool adopted; /* of a page file, page_file.h */
 };
 
+/* Returns PROT_*. */
+int xp_protection(const struct xp_mapping *m);
+
 struct xp_mappings {
 	struct xp_mapping *at;
 	size_t count;

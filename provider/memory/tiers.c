@@ -94,7 +94,7 @@ int xp_populate(uint64_t addr, uint64_t length, bool write)
 
 	if (!length || !madvise((void *)(uintptr_t)start, end - start, advice))
 		return 0;
-	/* EINVAL: memory of a device (VM_IO, VM_PFNMAP), memfd_secret(2). EHWPOISON: a broken page. */
+	/* EINVAL: VM_IO, VM_PFNMAP, memfd_secret(2). EHWPOISON: a broken page. */
 	return errno == ENOMEM ? -ENOMEM : -EFAULT;
 }
 

@@ -143,6 +143,7 @@ static struct dirent *entry, **entries;
 	X(setreuid, int, (uid_t, uid_t), (NOBODY, NOBODY))                                         \
 	X(setresuid, int, (uid_t, uid_t, uid_t), (NOBODY, NOBODY, NOBODY))                         \
 	X(setfsuid, int, (uid_t), (NOBODY))                                                        \
+	X(madvise, int, (void *, size_t, int), (NULL, 4096, MADV_DONTNEED))                        \
 	X(prctl, int, (int, ...), (PR_SET_DUMPABLE, 0ul))                                          \
 	X(dlopen, void *, (const char *, int), (g->path, RTLD_NOW))
 
