@@ -174,6 +174,7 @@ static bool is_elsewhere(int err)
 static int try_each(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_command *c)
 {
 	struct xp_cm_part *p;
+	bool answers;
 	int n, err = -EIO;
 
 	for (p = id->parts; p; p = p->next) {
@@ -182,10 +183,11 @@ static int try_each(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_
 			xp_cm_id_commit(ch, id, p);
 			return 0;
 		}
-		/* Of two errors, the one that says more */
-		if (err == -EIO || err == -ENODEV)
+		answers = !is_elsewhere(n) && n != -EIO;
+		/* Of two errors, the one that says more: of the source which has the address */
+		if (err == -EIO || err == -ENODEV || answers)
 			err = n;
-		if (!is_elsewhere(n) && n != -EIO)
+		if (answers)
 			break;
 	}
 	return err;

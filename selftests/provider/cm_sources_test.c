@@ -86,6 +86,12 @@ static void ports(void)
 	       "a wildcard bind succeeds at all daemons or at none");
 	cm_destroy(fd, id);
 	id = cm_create(fd, 1);
+	fake_cm(&a, CM_FOREIGN, 1);
+	TAP_OK(cm_bind(fd, id, NET_B, 6000) == -EADDRINUSE,
+	       "of several errors, that of the daemon with the address is returned");
+	fake_cm(&a, CM_FOREIGN, 0);
+	cm_destroy(fd, id);
+	id = cm_create(fd, 1);
 	fake_cm(&a, CM_NEXT_PORT, 50000);
 	fake_cm(&b, CM_BUSY_PORT, 50000);
 	TAP_OK(!cm_bind(fd, id, 0, 0) && (port = cm_port(fd, id)) == 50001 && !cm_listen(fd, id) &&

@@ -48,7 +48,7 @@ struct id {
 static struct channel channels[CHANNELS];
 static struct id ids[IDS]; /* by handle */
 static uint32_t own_ip, busy_port, next_port = 40000, option, refuse, slow, answer_port;
-static bool garbage, stale;
+static bool garbage, stale, foreign;
 static char own_name[32];
 
 struct question {
@@ -134,7 +134,7 @@ static int bind_id(struct id *id, const struct xr_cm_req *r)
 
 	if (a->sin_family == AF_INET && ntohl(a->sin_addr.s_addr) &&
 	    !is_own(ntohl(a->sin_addr.s_addr)))
-		return -ENODEV;
+		return foreign ? -EADDRNOTAVAIL : -ENODEV;
 	if (id->port)
 		return -EINVAL;
 	if (port && port == busy_port)
@@ -452,6 +452,8 @@ static uint32_t answer(struct question q)
 		return incoming(q.arg);
 	case CM_EVENT:
 		return event_for_all(q.arg);
+	case CM_FOREIGN:
+		return foreign = q.arg;
 	case CM_BUSY_PORT:
 		return busy_port = q.arg;
 	case CM_NEXT_PORT:

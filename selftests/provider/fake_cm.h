@@ -20,6 +20,7 @@ enum fake_cm_op {
 	CM_INCOMING,  /* a connect request for each listener on port `arg`; returns their number */
 	CM_EVENT,     /* queues event `arg` for all ids with a uid; returns their number */
 	CM_BUSY_PORT, /* port `arg` is in use */
+	CM_FOREIGN,   /* 1: addresses of other daemons are not of the same host */
 	CM_NEXT_PORT, /* port `arg` is chosen next */
 	CM_OPTION,    /* returns the value of the last SET_OPTION */
 	CM_REFUSE,    /* HELLO fails with error `arg` */
