@@ -162,6 +162,16 @@ with_other_traffic() {
 	with_other_traffic memory munmap
 }
 
+# bats test_tags=stock
+@test "memory of a region that is discarded by madvise has zeros" {
+	memory discarded
+	XROCE_ADOPT=never memory discarded
+}
+
+@test "a region keeps its pages when the program moves them by mremap" {
+	memory moved
+}
+
 @test "realloc of registered memory keeps its content" {
 	memory realloc
 }

@@ -228,6 +228,55 @@ static bool test_munmap(struct owner *o)
 	       check_other_memory(o);
 }
 
+/*
+ * The program discards memory of a region: it sees zeros. On a device that pins pages, the region
+ * keeps the old ones, but they need not be compared.
+ */
+static bool test_discarded(struct owner *o)
+{
+	uint8_t *p = map_anonymous(MIB);
+	struct ibv_mr *mr = reg(o, p, MIB, EP_ACCESS);
+	bool ok;
+
+	if (!mr)
+		return false;
+	ok = check_access(o, mr, p, MIB) &&
+	     (!madvise(p, MIB, MADV_FREE) || fail(o, "MADV_FREE: %s", strerror(errno))) &&
+	     (!madvise(p, MIB, MADV_DONTNEED) || fail(o, "MADV_DONTNEED: %s", strerror(errno))) &&
+	     (all_bytes(p, MIB, 0) || fail(o, "MADV_DONTNEED left old bytes")) &&
+	     expect_ok(o, "partner's READ", partner_rdma(o, EP_READ, mr, p, MIB)) &&
+	     expect_ok(o, "partner's WRITE", partner_rdma(o, EP_WRITE, mr, p, MIB)) &&
+	     expect_ok(o, "own READ", own_rdma(o, IBV_WR_RDMA_READ, mr, p, MIB));
+	ok = dereg(o, mr) && ok && check_memory(o, "discarded", p, MIB) &&
+	     (!madvise(p, MIB, MADV_DONTNEED) || fail(o, "MADV_DONTNEED: %s", strerror(errno))) &&
+	     (all_bytes(p, MIB, 0) || fail(o, "old bytes after deregistration"));
+	munmap(p, MIB);
+	return ok;
+}
+
+/* The region keeps its pages when the program moves them elsewhere. */
+static bool test_moved(struct owner *o)
+{
+	uint8_t *p = map_anonymous(MIB), *q = map_anonymous(MIB), *moved;
+	struct ibv_mr *mr = reg(o, p, MIB, EP_ACCESS);
+	bool ok;
+
+	if (!mr)
+		return false;
+	ok = check_access(o, mr, p, MIB);
+	moved = mremap(p, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, q);
+	if (moved != q)
+		return fail(o, "mremap: %s", strerror(errno));
+	fill_pattern(q, MIB, 7, 0);
+	ok = ok && check_partner_read(o, mr, p, MIB, 7) &&
+	     expect_ok(o, "fill", fill_partner(o, 8, MIB)) &&
+	     expect_ok(o, "partner's WRITE", partner_rdma(o, EP_WRITE, mr, p, MIB)) &&
+	     (has_pattern(q, MIB, 8, 0) || fail(o, "partner's WRITE: wrong data"));
+	ok = dereg(o, mr) && ok && (has_pattern(q, MIB, 8, 0) || fail(o, "the memory changed"));
+	munmap(q, MIB);
+	return ok;
+}
+
 /* realloc may move the memory or not; content and new memory must be correct in either case. */
 static bool test_realloc(struct owner *o)
 {
@@ -524,6 +573,8 @@ const struct test memory_uses[] = {
 	{ "repeated", test_repeated, "the same memory can be registered repeatedly" },
 	{ "munmap", test_munmap,
 	  "requests to unmapped memory complete, and new mappings are not affected" },
+	{ "discarded", test_discarded, "discarded memory of a region has zeros" },
+	{ "moved", test_moved, "a region keeps its pages when the program moves them" },
 	{ "realloc", test_realloc, "realloc of registered memory keeps its content" },
 	{ "fork", test_fork, "regions and private data survive fork" },
 	{ "max-sge", test_max_sge, "a SEND with 32 SGEs works, 33 are refused" },
