@@ -423,6 +423,7 @@ static void list_shared(void)
 void xp_adopt_before_fork(void)
 {
 	xp_adopt_lock();
+	xp_move_out_lost();
 	if (!adopted.count && !displaced.count)
 		return;
 	list_shared();

@@ -40,10 +40,16 @@ uint64_t xp_move_in(uint64_t start, uint64_t end, struct xp_file **file, uint64_
 
 /*
  * Makes pages of the file private memory of the program again, as far as it still has them mapped,
- * and frees them in the file. [offset, offset + length): range in the file, which was mapped at
- * @start.
+ * and frees them in the file. Only mappings that /proc/self/maps shows to be of the file are
+ * touched. [offset, offset + length): range in the file, which was mapped at @start.
  */
 void xp_move_out(uint64_t start, uint64_t length, struct xp_file *file, uint64_t offset);
+
+/*
+ * The same for pages that were not found where they were moved in, and which xp_move_out() left for
+ * later. To be called before fork().
+ */
+void xp_move_out_lost(void);
 
 /* In a child process: makes the mapping private, so that the child's first write copies a page. */
 void xp_move_out_in_child(const struct xp_mapping *m);

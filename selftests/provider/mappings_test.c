@@ -167,6 +167,26 @@ static void adjacent_pages(struct fixture *f)
 	munmap(p, REGIONS * PAGE);
 }
 
+static void unmapped_pages(struct fixture *f)
+{
+	uint8_t *p = anonymous(REGIONS * 2 * PAGE), *q = anonymous(PAGE);
+	int n = register_pages(f, p, 2 * PAGE, REGIONS), i;
+	unsigned long before;
+
+	memset(p, 1, PAGE);
+	for (i = 1; i < n; i++)
+		munmap(p + i * 2 * PAGE, PAGE);
+	p = mremap(p, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, q);
+	before = bytes_read();
+	n = deregister(n);
+	before = bytes_read() - before;
+	TAP_OK(n == REGIONS && before < REGIONS * 1000ul,
+	       "deregistration of unmapped pages does not read the list each time (%lu bytes)",
+	       before);
+	TAP_OK(q[0] == 1 && !is_shared(q), "a page that was moved is private again");
+	munmap(q, PAGE);
+}
+
 static void with_child(struct fixture *f)
 {
 	uint8_t *p = anonymous(REGIONS * 2 * PAGE);
@@ -252,6 +272,7 @@ int main(void)
 	if (can_adopt) {
 		isolated_pages(&f);
 		adjacent_pages(&f);
+		unmapped_pages(&f);
 		with_child(&f);
 	} else {
 		tap_skip("adoption", "no access to /dev/userfaultfd");
