@@ -250,9 +250,10 @@ uint64_t xp_move_in(uint64_t start, uint64_t end, struct xp_file **file, uint64_
 struct leaving {
 	struct xp_file *file;
 	uint64_t offset, length;
-	uint64_t copied; /* bytes that are private now */
-	bool found;	 /* a mapping of it */
-	bool failed;	 /* pages of the file are still in use */
+	bool found;	   /* a mapping of it */
+	uint64_t start;	   /* address that it was moved in at */
+	uint64_t in_place; /* bytes that are mapped there */
+	bool failed;	   /* pages of the file are still in use */
 };
 
 /* A part of it in one mapping */
@@ -290,42 +291,35 @@ static int map_piece(void *arg, const struct xp_mapping *m)
 	if (!piece_in(l, m, &p))
 		return 0;
 	l->found = true;
+	if (p.start - l->start == p.offset - l->offset)
+		l->in_place += p.end - p.start;
 	if (m->shared && !map_privately(m, &p, l->file->fd))
 		l->failed = true;
 	return 0;
 }
 
 /* Replaces each page by a private copy, and frees the file's page. */
+static void copy_pages(struct leaving *l, const struct piece *p)
+{
+	uint64_t at, n;
+
+	for (at = p->start; at < p->end; at += n) {
+		n = p->end - at < STEP ? p->end - at : STEP;
+		if (madvise((void *)(uintptr_t)at, n, MADV_POPULATE_WRITE))
+			l->failed = true;
+		else
+			xp_file_free_pages(l->file, p->offset + (at - p->start), n);
+	}
+}
+
 static int copy_piece(void *arg, const struct xp_mapping *m)
 {
 	struct leaving *l = arg;
 	struct piece p;
-	uint64_t at, n;
 
-	if (!piece_in(l, m, &p))
-		return 0;
-	for (at = p.start; at < p.end; at += n) {
-		n = p.end - at < STEP ? p.end - at : STEP;
-		if (m->shared || madvise((void *)(uintptr_t)at, n, MADV_POPULATE_WRITE)) {
-			l->failed = true;
-			continue;
-		}
-		xp_file_free_pages(l->file, p.offset + (at - p.start), n);
-		l->copied += n;
-	}
+	if (!m->shared && piece_in(l, m, &p))
+		copy_pages(l, &p);
 	return 0;
-}
-
-static void move_out_between(struct leaving *l, uint64_t start, uint64_t end)
-{
-	int err;
-
-	xp_steps_lock();
-	err = xp_mappings_walk(start, end, map_piece, l);
-	xp_steps_unlock();
-	if (!err)
-		err = xp_mappings_walk(start, end, copy_piece, l);
-	l->failed |= err;
 }
 
 /* ---- pages that are not where they were moved in -------------------------------- */
@@ -410,11 +404,20 @@ static void lose(const struct leaving *l)
 
 void xp_move_out(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
-	struct leaving l = { .file = f, .offset = offset, .length = length };
+	struct leaving l = { .file = f, .offset = offset, .length = length, .start = start };
+	const struct piece all = { start, start + length, offset };
+	int err;
 
 	xp_file_free_deferred();
-	move_out_between(&l, start, start + length);
-	if (l.copied != length && !l.failed)
+	xp_steps_lock();
+	err = xp_mappings_walk(start, start + length, map_piece, &l);
+	xp_steps_unlock();
+	if (err || l.failed)
+		return;
+	/* Pages that were discarded since are anonymous, and are not changed by this. */
+	if (l.in_place == length)
+		copy_pages(&l, &all);
+	else
 		lose(&l);
 }
 

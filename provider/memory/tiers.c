@@ -98,30 +98,29 @@ int xp_populate(uint64_t addr, uint64_t length, bool write)
 	return errno == ENOMEM ? -ENOMEM : -EFAULT;
 }
 
-static int check_mappings(const struct xp_range *r)
+static bool has_hole(const struct xp_range *r)
 {
-	struct xp_layout l = { 0 };
 	struct xp_mappings maps;
+	struct xp_layout l = { 0 };
 	int err = xp_mappings_read(r->addr, r->addr + r->length, &maps);
 
-	if (err)
-		return err;
-	err = lay_out_mappings(r, PRIVATE_TIER, &maps, -1, &l);
+	if (!err)
+		err = lay_out_mappings(r, PRIVATE_TIER, &maps, -1, &l);
 	free(l.segment);
 	free(maps.at);
-	return err == -E2BIG ? 0 : err;
+	return err == -EFAULT;
 }
 
 /*
  * Brings the pages into memory, as the kernel does for other devices. That may wait for a thread of
- * the program that handles a userfaultfd, so no lock is held. The mappings are checked first, so
- * that no memory is allocated for a registration that fails.
+ * the program that handles a userfaultfd, so no lock is held.
  */
 static int touch(const struct xp_range *r)
 {
-	int err = check_mappings(r);
+	int err = xp_populate(r->addr, r->length, r->written);
 
-	return err ? err : xp_populate(r->addr, r->length, r->written);
+	/* madvise() has one error for both. */
+	return err == -ENOMEM && has_hole(r) ? -EFAULT : err;
 }
 
 int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l)

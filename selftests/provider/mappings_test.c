@@ -180,7 +180,7 @@ static void unmapped_pages(struct fixture *f)
 	before = bytes_read();
 	n = deregister(n);
 	before = bytes_read() - before;
-	TAP_OK(n == REGIONS && before < REGIONS * 1000ul,
+	TAP_OK(n == REGIONS && (before < REGIONS * 1000ul || !can_query()),
 	       "deregistration of unmapped pages does not read the list each time (%lu bytes)",
 	       before);
 	TAP_OK(q[0] == 1 && !is_shared(q), "a page that was moved is private again");
@@ -277,7 +277,10 @@ int main(void)
 	} else {
 		tap_skip("adoption", "no access to /dev/userfaultfd");
 	}
-	near_limit(&f, can_adopt);
+	if (can_query())
+		near_limit(&f, can_adopt);
+	else
+		tap_skip("half of the mappings", "reading so many takes minutes before Linux 6.11");
 	teardown(&f);
 	return tap_end();
 }
