@@ -504,7 +504,7 @@ static int importer_main(const struct owner *o, const struct ibv_mr *parents, in
 	if (!importer_open(&x, o))
 		return 1;
 	/* the context inherited from the parent can import as well */
-	if (!(pd = ibv_import_pd(o->ep.ctx, o->ep.pd->handle)) || pd->context == o->ep.ctx ||
+	if (!(pd = ibv_import_pd(o->ep.ctx, o->ep.pd->handle)) || pd->context != o->ep.ctx ||
 	    ibv_dealloc_pd(pd))
 		return 9;
 	if (ibv_import_pd(x.ep.ctx, 12345) || errno != ENOENT)
