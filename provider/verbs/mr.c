@@ -35,11 +35,10 @@ static int explain_proc(int err)
 	if (err == -ENOENT)
 		xp_refuse(REG_MR, err, "cannot open files in /proc/self: /proc must be mounted");
 	if (err == -EACCES)
-		xp_refuse(
-			REG_MR, err,
-			"cannot open /proc/self/mem: the process is not dumpable, and has changed "
-			"its user before it loaded libibverbs, or by a bare system call; open the "
-			"device before that, or set PR_SET_DUMPABLE after it");
+		xp_refuse(REG_MR, err,
+			  "cannot open /proc/self/mem: the process is not dumpable. It changed its "
+			  "user or PR_SET_DUMPABLE before it loaded libibverbs or by a bare system "
+			  "call, or was forked by a process that had done so");
 	return err;
 }
 
