@@ -18,7 +18,7 @@ memory_SRCS := $(addprefix daemon/memory/, \
 gsi_SRCS := $(addprefix daemon/gsi/,gsi.c pma.c send.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \
-	handles.c identity.c limits.c load.c monitor.c processes.c programs.c refuse.c reply.c shm.c unload.c walk.c)
+	handles.c identity.c limits.c load.c monitor.c processes.c programs.c refuse.c reply.c shm.c trim.c unload.c walk.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c ending.c engine_events.c fast_mr.c import.c mcast.c mr.c \
 	mr_register.c mw.c objects.c pd.c port.c posted.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_show.c qp_traffic.c \

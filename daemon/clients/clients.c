@@ -2,39 +2,12 @@
 #include "clients.h"
 
 #include <errno.h>
-#include <malloc.h>
 
 #include "daemon/base/jobs.h"
 #include "daemon/base/log.h"
-#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/base/reaper.h"
 #include "client.h"
-
-/* Part of the control thread's time that is used to return memory */
-#define TRIM_PART 100
-
-/*
- * free() does not return the memory of many small objects to the kernel. This takes some 40 ms if
- * there are, or were, as many objects as possible. Not in a job: the control thread could wait for
- * the allocator's lock meanwhile, with workers paused.
- */
-static void trim(void *arg)
-{
-	struct xd_clients *cs = arg;
-	uint64_t begun = xd_now(), now;
-
-	malloc_trim(0);
-	now = xd_now();
-	cs->trimmed = now + (now - begun) * TRIM_PART;
-}
-
-void xd_clients_trim(struct xd_clients *cs)
-{
-	uint64_t now = xd_now();
-
-	xd_timer_arm(cs->trim, cs->trimmed > now ? cs->trimmed - now : 0);
-}
 
 int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct xd_client_ops *ops,
 		     const struct xd_kind_ops *const *kinds, uint32_t n)
@@ -50,9 +23,8 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
 		err = xd_walks_start(cs);
 	if (err)
 		return err;
-	cs->trim = xd_timer_new(dev->loop, trim, cs);
 	cs->reaper = xd_reaper_new(dev->loop);
-	if (!cs->trim || !cs->reaper)
+	if (!cs->reaper || xd_trim_start(cs))
 		return -ENOMEM;
 	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + dev->opt->max_cm_channels +
 						  2 * XD_RESERVED_CLIENTS + 2);
@@ -74,7 +46,7 @@ bool xd_clients_stop(struct xd_clients *cs)
 	xd_delayed_stop(cs);
 	xd_reaper_free(cs->reaper);
 	xd_walks_stop(cs);
-	xd_timer_free(cs->trim);
+	xd_trim_stop(cs);
 	xd_limits_free(&cs->limits);
 	xd_programs_free(&cs->programs);
 	return true;

@@ -64,7 +64,9 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
  */
 bool xd_clients_stop(struct xd_clients *cs);
 
-/* Returns freed memory to the kernel soon. */
+/* Returns freed memory to the kernel soon: trim.c */
 void xd_clients_trim(struct xd_clients *cs);
+int xd_trim_start(struct xd_clients *cs); /* -ENOMEM */
+void xd_trim_stop(struct xd_clients *cs);
 
 #endif /* XD_CLIENTS_H */

@@ -22,7 +22,6 @@
 #include "xrc.h"
 #include "xrc_target.h"
 
-
 int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;

@@ -123,27 +123,6 @@ int xd_cm_id_get(struct xd_client *c, uint32_t number, struct xd_cm_id **out)
 	return 0;
 }
 
-/* ---- QPs ------------------------------------------------------------------------ */
-
-/* QPNs are random. */
-struct xd_cm_id *xd_cm_id_by_qpn(const struct xd_rdma_cm *cm, uint32_t number)
-{
-	struct xc_node *n = xc_table_first(&cm->by_qpn, number);
-
-	return n ? container_of(n, struct xd_cm_id, by_qpn) : NULL;
-}
-
-void xd_cm_id_set_qp(struct xd_cm_id *id, uint32_t number)
-{
-	struct xd_cm_id *other = xd_cm_id_by_qpn(id->cm, number);
-
-	if (other)
-		xc_table_del(&id->cm->by_qpn, &other->by_qpn);
-	xc_table_del(&id->cm->by_qpn, &id->by_qpn);
-	id->qp.number = number;
-	xc_table_add(&id->cm->by_qpn, &id->by_qpn, number);
-}
-
 /* ---- QP 1 ----------------------------------------------------------------------- */
 
 int xd_cm_id_hold_gsi(struct xd_cm_id *id)
