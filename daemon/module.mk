@@ -11,7 +11,7 @@ fault_SRCS := fault.c fault_mads.c $(fault_text_SRCS)
 datapath_SRCS := $(addprefix daemon/datapath/, \
 	boost.c capture.c capture_options.c delay.c dispatcher.c doorbells.c $(fault_SRCS) frame.c gso.c \
 	gso_queue.c gso_send.c gso_split.c inbox.c pins.c rx_depth.c spin.c worker.c worker_capture.c worker_faults.c \
-	worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
+	worker_idle.c worker_lock.c worker_ops.c workers.c xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c on_demand.c private.c proc.c \
 	proc_maps.c region.c sigbus.c)

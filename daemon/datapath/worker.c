@@ -171,7 +171,7 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 	w->carried_one = !received && carried_within_host(w) - carried == 1;
 	due |= goes_on(w);
 	xd_worker_keys_end(w);
-	pthread_mutex_unlock(&w->lock);
+	xd_worker_unlock(w);
 	return worked || due;
 }
 
@@ -295,6 +295,7 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 		return -ENOMEM;
 	pthread_mutex_init(&w->lock, NULL);
 	w->all = all;
+	w->holder = w;
 	w->index = index;
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Shared by the worker's files: worker.c (rounds and thread), worker_ops.c (the engine's
- * callbacks), worker_faults.c (injected faults), worker_capture.c (packet capture), worker_idle.c
- * (between rounds) and workers.c (all workers together).
+ * callbacks), worker_lock.c (locks of other workers), worker_faults.c (injected faults),
+ * worker_capture.c (packet capture), worker_idle.c (between rounds) and workers.c (all workers
+ * together).
  */
 #ifndef XD_WORKER_INTERNAL_H
 #define XD_WORKER_INTERNAL_H
@@ -55,6 +56,10 @@ struct xd_worker {
 	pthread_mutex_t lock;	      /* held during a round */
 	uint64_t key_use;	      /* odd while keys that were looked up may be in use; atomic */
 	uint32_t pause;		      /* futex: enum xd_pause */
+	struct xd_worker *waiter;     /* waits in its round for a lock that this one has; atomic */
+	struct xd_worker *holder;     /* who has the lock, if any worker; atomic */
+	bool failed;		      /* to take the lock that it wanted last; atomic */
+	bool gave_up;		      /* ... or another one in this round; under the lock */
 	bool stop;		      /* atomic */
 	bool asleep;		      /* it sleeps, or is about to; under the lock */
 	bool must_wake, must_unpause; /* of the control thread, at the end of a pause */
@@ -121,6 +126,19 @@ void xd_worker_keys_end(struct xd_worker *w);
 /* Wakes the workers that got a frame in this round. */
 void xd_worker_wake_forwarded(struct xd_worker *w);
 
+/* ---- worker_lock.c ---- */
+
+#define XD_LOCK_SPINS 2000 /* steps of a worker that waits for another one */
+
+/*
+ * In a round: takes the lock of another worker as well. Returns false if that one is busy, also if
+ * it waits for this worker and goes first. The round should end then.
+ */
+bool xd_worker_enter(struct xd_worker *w, struct xd_worker *other);
+void xd_worker_leave(struct xd_worker *other);
+/* Ends a round, and leaves the lock to a worker that waits for it. */
+void xd_worker_unlock(struct xd_worker *w);
+
 /* ---- worker_faults.c ---- */
 
 /* Applies faults to w->frames[0..n); returns the number of frames left, moved to the front. */
@@ -160,10 +178,13 @@ void xd_worker_capture_round(struct xd_worker *w);
 
 /* Blocks while the control thread pauses the workers. */
 void xd_worker_wait_paused(struct xd_worker *w);
-/* Returns true if the control thread waits for the end of the round. */
+/*
+ * Returns true if the round should end soon: the control thread waits for that, or another worker
+ * may, as this one has not got a lock that it wanted.
+ */
 static inline bool xd_worker_hurried(const struct xd_worker *w)
 {
-	return __atomic_load_n(&w->pause, __ATOMIC_RELAXED);
+	return __atomic_load_n(&w->pause, __ATOMIC_RELAXED) || w->gave_up;
 }
 /* Ends xd_worker_wait_paused(), after w->pause was cleared. */
 void xd_worker_unpause(struct xd_worker *w);

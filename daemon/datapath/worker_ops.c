@@ -8,8 +8,6 @@
 #include "inbox.h"
 #include "xdp.h"
 
-#define LOCK_SPINS 2000
-
 /* ---- frames ------------------------------------------------------------------------------ */
 
 static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
@@ -101,27 +99,20 @@ static void op_key_changed(void *ctx, const struct xt_key *key)
 
 /* ---- other engines ----------------------------------------------------------------------- */
 
-/* Spins for a limited time, as two workers may wait for each other's lock. */
+/* If all workers are paused, this is the control thread, which holds all locks. */
 static bool op_engine_lock(void *ctx, struct xt_engine *other)
 {
-	struct xd_worker *w = ctx, *owner = xt_engine_ctx(other);
+	struct xd_worker *w = ctx;
 
-	if (w->all->paused) /* this is the control thread, which holds all locks */
-		return true;
-	for (int i = 0; i < LOCK_SPINS; i++) {
-		if (!pthread_mutex_trylock(&owner->lock))
-			return true;
-		__builtin_ia32_pause();
-	}
-	return false;
+	return w->all->paused || xd_worker_enter(w, xt_engine_ctx(other));
 }
 
 static void op_engine_unlock(void *ctx, struct xt_engine *other)
 {
-	struct xd_worker *w = ctx, *owner = xt_engine_ctx(other);
+	struct xd_worker *w = ctx;
 
 	if (!w->all->paused)
-		pthread_mutex_unlock(&owner->lock);
+		xd_worker_leave(xt_engine_ctx(other));
 }
 
 /*
@@ -184,7 +175,7 @@ static void op_quiesce_keys(void *ctx)
 		uint64_t seen = __atomic_load_n(other, __ATOMIC_SEQ_CST);
 
 		for (int n = 1; seen & 1 && __atomic_load_n(other, __ATOMIC_ACQUIRE) == seen; n++) {
-			if (n % LOCK_SPINS)
+			if (n % XD_LOCK_SPINS)
 				__builtin_ia32_pause();
 			else
 				sched_yield();
