@@ -415,6 +415,7 @@ static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more)
 		}
 		switch (send_again(qp, &at, at.psn + 1 == r->again_end)) {
 		case AGAIN_SENT:
+			XT_QP_COUNT(qp, tx_probes, r->probed);
 			cost++;
 			r->again += at.span;
 			if (xt_diff(r->again, r->again_end) > 0)

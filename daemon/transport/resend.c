@@ -285,7 +285,6 @@ static void probe(struct xt_qp *qp)
 		begin_again(qp, r->unacked + 1, true);
 		r->probed = true;
 		xt_rtt_cancel(qp);
-		XT_QP_COUNT(qp, tx_probes, 1);
 	}
 	if (r->probes < EARLY_PROBES + MAX_DOUBLINGS)
 		r->probes++;

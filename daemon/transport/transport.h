@@ -236,8 +236,8 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(rx_duplicates, "duplicate requests")                                                     \
 	X(rx_out_of_sequence, "requests ahead of sequence")                                        \
 	X(rx_early, "packets kept until earlier ones arrive")                                      \
-	X(tx_retransmits, "packets retransmitted")                                                 \
-	X(tx_probes, "packets sent again because a response was overdue")                          \
+	X(tx_retransmits, "request packets sent again, probes as well")                            \
+	X(tx_probes, "of these, the oldest packet because a response was overdue")                 \
 	X(timeouts, "local ACK timeouts")                                                          \
 	X(rnr_naks_sent, "RNR NAKs sent")                                                          \
 	X(rnr_naks_received, "RNR NAKs received")                                                  \

@@ -3,7 +3,8 @@
  * Responder: packets that come early are kept, and each missing packet is asked for once. READ
  * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
  * requested together, one of each READ request. A packet that was overtaken gives no round-trip
- * time. A packet that fills a gap leaves at once if the window is nearly full.
+ * time. A packet that fills a gap leaves at once if the window is nearly full. A probe is
+ * counted when it is sent.
  */
 #include "daemon/transport/engine.h"
 #include "daemon/transport/park.h"
@@ -419,6 +420,55 @@ static void test_overtaken(void)
 	end(&q);
 }
 
+/* ---- counters ---------------------------------------------------------------------------- */
+
+#define MS 1000000u
+
+static uint64_t again(const struct harness *h)
+{
+	return xt_engine_counters(h->engine)->tx_retransmits;
+}
+
+static uint64_t probes(const struct harness *h)
+{
+	return xt_engine_counters(h->engine)->tx_probes;
+}
+
+static void wait_ns(struct harness *h, uint64_t ns)
+{
+	h->now += ns;
+	xt_engine_run(h->engine, h->now);
+}
+
+static void test_counters(void)
+{
+	const struct made first = S(ACK, .psn = 0, .syndrome = XR_AETH_ACK, .msn = 1);
+	const struct made nak = S(ACK, .psn = 1, .syndrome = SEQ_NAK, .msn = 1);
+	const struct made rest = S(ACK, .psn = 2, .syndrome = XR_AETH_ACK, .msn = 3);
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	q.qp->attr.timeout = 16;
+	post_writes(&q, 1);
+	h->sent_count = H_FRAMES;
+	wait_ns(h, 10 * MS);
+	TAP_OK(!probes(h) && !again(h), "a probe that cannot be sent yet is not counted");
+	receive(&q, &first);
+	h->sent_count = 0;
+	wait_ns(h, 1000);
+	TAP_OK(!h->sent_count && !probes(h) && !again(h), "nor if the response comes first");
+	post_writes(&q, 2);
+	receive(&q, &nak);
+	TAP_OK(h->sent_count == 1 && again(h) == 1 && !probes(h),
+	       "a lost packet that is sent again is no probe");
+	receive(&q, &rest);
+	post_writes(&q, 1);
+	wait_ns(h, 30 * MS);
+	TAP_OK(h->sent_count == 1 && again(h) == 2 && probes(h) == 1,
+	       "a probe counts as one, and as a packet that was sent again");
+	end(&q);
+}
+
 /* ---- packets that are sent again --------------------------------------------------------- */
 
 /* Returns the number of packets that leave at once when the peer asks for the first one. */
@@ -466,6 +516,7 @@ int main(void)
 	test_gaps();
 	test_lossy_reads();
 	test_overtaken();
+	test_counters();
 	test_push();
 	return tap_end();
 }
