@@ -106,11 +106,14 @@ struct xt_requester {
 /* Round-trip time of packets that request a response, see rtt.c; ns */
 struct xt_rtt {
 	bool timed;		   /* a packet is being timed: */
+	bool asked;		   /* its response was asked for */
 	uint32_t psn;		   /* its PSN */
 	uint64_t sent_at;	   /* when it was sent */
 	uint32_t least;		   /* shortest time, rises slowly; 0: no packet was timed yet */
 	uint32_t recent;	   /* of the last few packets */
 	uint32_t usual, deviation; /* smoothed time, and smoothed difference from it */
+	uint32_t doubts;	   /* responses that were asked for, without a sample since */
+	uint32_t backoff;	   /* a response that was asked for took so long; 0: see rtt.c */
 	bool again;		   /* the packet that is timed was sent again */
 	uint32_t again_usual, again_deviation; /* the same of packets that were sent again */
 	struct xt_rtt_history {

@@ -168,16 +168,20 @@ static bool use_retry(struct xt_qp *qp)
 	return true;
 }
 
+/* The first one was lost, so the response is to this one. Later ones are ambiguous. */
+static void time_again(struct xt_qp *qp)
+{
+	xt_rtt_cancel(qp);
+	if (!xt_was_sent_again(&qp->req))
+		xt_rtt_sent(qp, qp->req.unacked, true);
+}
+
 /* known: the peer has asked for the first one, or there is no ACK for a long time */
 static void begin_again(struct xt_qp *qp, uint32_t end, bool known)
 {
 	struct xt_requester *r = &qp->req;
 
 	xt_engine_lossy(qp->engine);
-	/* The first one was lost, so the response is to this one. Later ones are ambiguous. */
-	xt_rtt_cancel(qp);
-	if (!xt_was_sent_again(r))
-		xt_rtt_sent(qp, r->unacked, true);
 	r->again = r->unacked;
 	r->again_end = end;
 	r->again_index = r->retired;
@@ -224,6 +228,7 @@ static void lost(struct xt_qp *qp, bool known)
 		return;
 	if (more && !r->kept && r->lost < r->most)
 		r->lost *= 2;
+	time_again(qp);
 	begin_again(qp,
 		    r->unacked + (r->next - r->unacked < r->lost ? r->next - r->unacked : r->lost),
 		    known || (more && !r->kept));
@@ -233,6 +238,7 @@ void xt_req_lost(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
+	xt_rtt_lost(qp);
 	if (xt_was_sent_again(r))
 		r->again_next = r->again_sent;
 	lost(qp, true);
@@ -253,6 +259,7 @@ void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
 	if (!xt_was_sent_again(r)) {
 		if (!use_retry(qp))
 			return;
+		time_again(qp);
 		begin_again(qp, end, true);
 		/* run_gaps() of the requester sends it */
 		r->again = r->again_end;
@@ -284,7 +291,7 @@ static void probe(struct xt_qp *qp)
 	if (!xt_sends_again(r)) {
 		begin_again(qp, r->unacked + 1, true);
 		r->probed = true;
-		xt_rtt_cancel(qp);
+		xt_rtt_asked(qp);
 	}
 	if (r->probes < EARLY_PROBES + MAX_DOUBLINGS)
 		r->probes++;

@@ -9,6 +9,8 @@
 #define OVERDUE_NS 300000u
 /* If no response has come yet */
 #define UNKNOWN_NS 8000000u
+/* Responses that were asked for before the path is taken for slower: one may be of a loss. */
+#define DOUBTS 2
 #define LONGEST_NS 1000000000u
 
 /* Keeps the history, which is of the QP since it was created. */
@@ -24,6 +26,7 @@ void xt_rtt_sent(struct xt_qp *qp, uint32_t psn, bool again)
 	if (qp->rtt.timed)
 		return;
 	qp->rtt.timed = true;
+	qp->rtt.asked = false;
 	qp->rtt.again = again;
 	qp->rtt.sent_at = qp->engine->now;
 	qp->rtt.psn = psn;
@@ -60,6 +63,38 @@ static void add_sample(struct xt_rtt *t, uint32_t ns)
 		smooth(&t->usual, &t->deviation, ns);
 }
 
+static uint64_t overdue(const struct xt_rtt *t)
+{
+	uint64_t ns = 4ull * t->least;
+
+	if (!ns)
+		return UNKNOWN_NS;
+	return ns > OVERDUE_NS ? ns : OVERDUE_NS;
+}
+
+/*
+ * A response that was asked for is no sample, as it may be to either packet (P. Karn and C.
+ * Partridge, 1987), but the path is not slower than that. One of them is a lost packet in most
+ * cases. If the path has become slower, every response would be asked for, and there would never be
+ * a sample again. So from the second one on, responses may take so much longer until there is a
+ * sample (as in RFC 6298, 5.5 to 5.7), or a NAK shows that packets are lost. If the sample is late
+ * by the times from before, these are of another path.
+ */
+static void back_off(struct xt_rtt *t, uint64_t ns)
+{
+	if (++t->doubts >= DOUBTS && ns > t->backoff)
+		t->backoff = (uint32_t)ns;
+}
+
+static void end_backoff(struct xt_rtt *t, uint64_t ns)
+{
+	if (t->backoff && ns > overdue(t)) {
+		t->least = (uint32_t)ns;
+		t->usual = 0;
+	}
+	t->backoff = t->doubts = 0;
+}
+
 void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_rtt *t = &qp->rtt;
@@ -68,18 +103,22 @@ void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
 	if (!t->timed || xt_diff(psn, t->psn) <= 0)
 		return;
 	t->timed = false;
+	ns = ns < LONGEST_NS ? ns : LONGEST_NS;
+	if (t->asked) {
+		back_off(t, ns);
+		return;
+	}
 	/* to be sent again in this round, but the first one was not lost after all */
-	if (ns)
-		add_sample(t, ns < LONGEST_NS ? ns : LONGEST_NS);
+	if (!ns)
+		return;
+	if (!t->again)
+		end_backoff(t, ns);
+	add_sample(t, (uint32_t)ns);
 }
 
 uint64_t xt_rtt_overdue(const struct xt_qp *qp)
 {
-	uint64_t ns = 4ull * qp->rtt.least;
-
-	if (!ns)
-		return UNKNOWN_NS;
-	return ns > OVERDUE_NS ? ns : OVERDUE_NS;
+	return overdue(&qp->rtt) + qp->rtt.backoff;
 }
 
 uint64_t xt_rtt_late(const struct xt_qp *qp)

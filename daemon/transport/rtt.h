@@ -2,8 +2,8 @@
 /*
  * Round-trip times of a QP's packets. They tell how long a response may take before it is worth a
  * packet to ask for it: at most four of the shortest times, or 300 us if that is longer, and less
- * after a loss. Too early a packet costs little, because the next ones wait twice as long each, and
- * longer if the client has many busy QPs.
+ * after a loss; longer if the path has become slower, see rtt.c. Too early a packet costs little,
+ * because the next ones wait twice as long each, and longer if the client has many busy QPs.
  */
 #ifndef XT_RTT_H
 #define XT_RTT_H
@@ -24,6 +24,16 @@ void xt_rtt_acked(struct xt_qp *qp, uint32_t psn);
 static inline void xt_rtt_cancel(struct xt_qp *qp)
 {
 	qp->rtt.timed = false;
+}
+/* The oldest packet is sent again to ask for a response, though there is no sign of loss. */
+static inline void xt_rtt_asked(struct xt_qp *qp)
+{
+	qp->rtt.asked = true;
+}
+/* The peer has asked for a packet: responses are missing because of losses. */
+static inline void xt_rtt_lost(struct xt_qp *qp)
+{
+	qp->rtt.backoff = qp->rtt.doubts = 0;
 }
 /* Returns the time in ns after which a response is overdue. */
 uint64_t xt_rtt_overdue(const struct xt_qp *qp);

@@ -57,6 +57,7 @@ struct row {
 	unsigned late;	   /* per mille of frames that are overtaken by others */
 	unsigned twice;	   /* per mille of frames that arrive twice */
 	bool responses;	   /* only frames of the responders are lost */
+	unsigned slower;   /* after a quarter of the bytes, us that each frame takes longer */
 	unsigned queue;	   /* frames; 0: DEEP */
 	unsigned senders;  /* hosts; 0: 1 */
 	unsigned qps;	   /* of each sender; 0: 1 */
@@ -78,6 +79,10 @@ static const struct row rows[] = {
 	{ "loss of 5 % of the responses", .loss = 50, .responses = true, .goodput = 65 },
 	{ "1 % overtaken by others", .late = 10, .goodput = 90 },
 	{ "5 % arrive twice", .twice = 50, .goodput = 90 },
+	{ "a path that becomes slower by 5 ms", .slower = 5000, .bytes = 110 },
+	{ "a path that becomes slower by 20 ms", .slower = 20000, .bytes = 120 },
+	{ "a path that becomes slower by 5 ms, loss of 1 %", .slower = 5000, .loss = 10,
+	  .bytes = 130 },
 	{ "queue of 128", .queue = 128, .goodput = 90, .full = true },
 	{ "queue of 64", .queue = 64, .goodput = 80, .full = true },
 	{ "8 QPs", .qps = 8, .goodput = 95, .fairness = 90 },
@@ -200,6 +205,8 @@ static void send_frame(struct world *w, struct host *from, const struct h_frame 
 	from->line_free += (uint64_t)(data->len * w->line_ns);
 	when = from->line_free + w->latency;
 	w->sent += data->len;
+	if (w->sent > TOTAL / 4)
+		when += 1000ull * w->row->slower;
 	if (is_lost(w, to)) {
 		w->lost++;
 		return;

@@ -4,7 +4,7 @@
  * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
  * requested together, one of each READ request. A packet that was overtaken gives no round-trip
  * time. A packet that fills a gap leaves at once if the window is nearly full. A probe is
- * counted when it is sent.
+ * counted when it is sent. If the path becomes slower, probes end.
  */
 #include "daemon/transport/engine.h"
 #include "daemon/transport/park.h"
@@ -469,6 +469,47 @@ static void test_counters(void)
 	end(&q);
 }
 
+/* ---- a path that becomes slower ---------------------------------------------------------- */
+
+/* Sends one packet, and receives its ACK after that time. Returns the probes of it. */
+static uint64_t round_trip(struct h_qp *q, int psn, uint64_t ns)
+{
+	const struct made ack = S(ACK, .psn = psn, .syndrome = XR_AETH_ACK, .msn = psn + 1);
+	uint64_t before = probes(q->h), at = q->h->now + ns;
+
+	post_writes(q, 1);
+	while (q->h->now < at)
+		wait_ns(q->h, 10000);
+	receive(q, &ack);
+	q->h->sent_count = 0;
+	return probes(q->h) - before;
+}
+
+static void test_slower(void)
+{
+	uint64_t before, first, second, later = 0, back = 0;
+	struct h_qp q;
+	struct harness *h = start(&q);
+	int psn = 0;
+
+	q.qp->attr.timeout = 16;
+	while (psn < 100)
+		round_trip(&q, psn++, 20000);
+	before = probes(h);
+	first = round_trip(&q, psn++, 5 * MS);
+	second = round_trip(&q, psn++, 5 * MS);
+	while (psn < 200)
+		later += round_trip(&q, psn++, 5 * MS);
+	while (psn < 300)
+		back += round_trip(&q, psn++, 20000);
+	TAP_OK(!before && first && first + second < 100,
+	       "the path becomes slower: two responses are asked for (%lu, %lu)", first, second);
+	TAP_OK(!later, "the next ones are waited for, as long as the path is slow (%lu)", later);
+	TAP_OK(!back && q.qp->rtt.least < 30000 && !q.qp->rtt.backoff && again(h) == first + second,
+	       "the path is as before: so are the times (%u ns)", q.qp->rtt.least);
+	end(&q);
+}
+
 /* ---- packets that are sent again --------------------------------------------------------- */
 
 /* Returns the number of packets that leave at once when the peer asks for the first one. */
@@ -517,6 +558,7 @@ int main(void)
 	test_lossy_reads();
 	test_overtaken();
 	test_counters();
+	test_slower();
 	test_push();
 	return tap_end();
 }
