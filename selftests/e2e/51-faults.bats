@@ -313,8 +313,9 @@ damage() {
 	wait_for 20 moves
 	kill -STOP "$receiver"
 	ctl a mr -dj xra pid "$receiver" | jq -e '.[0] | .refused == 0 and (has("last_error") | not)'
-	# byte 12 of the packet is the first of the address in RETH
-	ctl b fault xrb rules 'corrupt field syndrome 255 icrc right tx opcode WRITE_FIRST times 1'
+	# Byte 12 of the packet is the first of the address in RETH. All are corrupted: one alone may be a packet that is
+	# sent again, which the responder does not execute.
+	ctl b fault xrb rules 'corrupt field syndrome 255 icrc right tx opcode WRITE_FIRST'
 	refused() {
 		detail=$(ctl a mr -dj xra pid "$receiver" | jq -c '.[] | select(.refused > 0)')
 		[[ $detail ]]
