@@ -2,11 +2,11 @@
 /*
  * Other threads of the process, for pauses in polls.
  *
- * A program may hold a lock while it polls. If the poll pauses then, threads that spin for the lock
- * have the processor instead, for a time slice each, and nothing proceeds. They use processor time
- * and do not poll, which is how they are recognized; for a time after that no poll of the CQ
- * pauses. Threads that sleep, and threads that poll themselves, need nothing that the paused thread
- * holds. A thread that computes looks like one that spins.
+ * A program may hold a spin lock while it polls. If the poll pauses then, the threads that spin for
+ * the lock have the processor for a time slice each, and nothing proceeds. Such threads are
+ * recognized, as they use processor time and do not poll. No poll of the CQ pauses for a time after
+ * that. Threads that sleep, and threads that poll themselves, do not wait for the thread that
+ * pauses. A thread that computes looks like one that spins.
  */
 #ifndef XP_OTHERS_H
 #define XP_OTHERS_H
