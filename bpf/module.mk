@@ -7,5 +7,5 @@ SKELETONS := $(addprefix $(BUILD)/,gso.skel.h iter.skel.h xroce.skel.h)
 
 # Sources that include a skeleton. In the first build the skeletons have to exist before these are compiled; later
 # builds take this dependency from the compiler's dependency files.
-$(call objs,$(addprefix daemon/datapath/,pins.c xdp.c) $(addprefix selftests/bpf/,captures.c fixture.c iterators.c live.c)): \
+$(call objs,$(addprefix daemon/xdp/,maps.c pins.c xdp.c) $(addprefix selftests/bpf/,captures.c fixture.c iterators.c live.c)): \
 	| $(SKELETONS)

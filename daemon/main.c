@@ -28,7 +28,8 @@
 #include "daemon/clients/device.h"
 #include "daemon/clients/gate.h"
 #include "daemon/datapath/worker.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/io.h"
+#include "daemon/io/tables.h"
 #include "daemon/gsi/gsi.h"
 #include "daemon/helper/dreqs.h"
 #include "daemon/helper/helper.h"
@@ -38,6 +39,7 @@
 #include "daemon/objects/engine_events.h"
 #include "daemon/objects/port.h"
 #include "daemon/server/server.h"
+#include "daemon/xdp/xdp_io.h"
 #include "watchdog.h"
 
 struct daemon {
@@ -118,7 +120,7 @@ static void notify_status(const struct daemon *d)
 
 	snprintf(text, sizeof(text), "STATUS=%s serves %s (link %s, XDP %s, %u worker%s)",
 		 d->opt.name, link->ifname, link->up ? "up" : "down",
-		 d->removed ? "removed by somebody" : xd_xdp_mode_name(d->dev.xdp), workers,
+		 d->removed ? "removed by somebody" : xd_io_mode(d->dev.io), workers,
 		 workers == 1 ? "" : "s");
 	xd_notify(text);
 }
@@ -175,7 +177,7 @@ static void look_for_program(void *arg)
 		return;
 	d->look_at = xd_now() + LOOK_NS;
 	/* The program goes with its interface, whose end on_notification() of netdev/ reports. */
-	d->removed = !xd_xdp_is_attached(d->dev.xdp) && if_indextoname(link->ifindex, name);
+	d->removed = !xd_io_is_attached(d->dev.io) && if_indextoname(link->ifindex, name);
 	if (!d->removed)
 		return;
 	xd_log(XD_WARN,
@@ -203,12 +205,12 @@ static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool ad
 
 	if (d->server)
 		publish_gid(&d->server->objects.clients, index, gid, added);
-	if (!d->dev.xdp)
+	if (!d->dev.tables)
 		return;
 	if (added)
-		xd_xdp_addr_set(d->dev.xdp, gid, index);
+		xd_tables_set_addr(d->dev.tables, gid, index);
 	else
-		xd_xdp_addr_del(d->dev.xdp, gid);
+		xd_tables_del_addr(d->dev.tables, gid);
 }
 
 static void on_net_changed(void *ctx)
@@ -281,27 +283,26 @@ static int open_net(struct daemon *d)
 static int open_datapath(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
-	const struct xd_link *link = xd_net_link(dev->net);
+	const struct xd_xdp_io_config xdp = {
+		.opt = dev->opt,
+		.link = xd_net_link(dev->net),
+		.helper = d->helper,
+	};
 	struct xd_workers_config config = {
 		.opt = dev->opt,
-		.ifname = link->ifname,
-		.helper = d->helper,
 		.shared = &dev->shared,
 		.events = &xd_engine_events,
 	};
-	struct xd_gso_facts facts;
 	int err;
 
-	xd_gso_read_facts(link->ifname, link->noqueue, &facts);
-	dev->gso = xd_gso_choose(dev->opt, &facts);
-	config.gso = &dev->gso;
-	err = xd_xdp_load(dev->opt, link->ifname, &dev->gso, &dev->xdp);
+	err = xd_xdp_io_new(&xdp, &dev->io);
 	if (err)
 		return err;
+	dev->tables = dev->io->tables;
 	mirror_gids(d);
-	config.xdp = dev->xdp;
+	config.io = dev->io;
 	err = xd_workers_open(&config, &dev->workers);
-	return err ? err : xd_xdp_attach(dev->xdp, link->ifindex);
+	return err ? err : xd_io_attach(dev->io);
 }
 
 static int start_movers(struct daemon *d)
@@ -337,7 +338,7 @@ static int open_gsi(struct xd_device *dev)
 	const struct xd_gsi_config config = {
 		.loop = dev->loop,
 		.net = dev->net,
-		.xdp = dev->xdp,
+		.tables = dev->tables,
 		.workers = dev->workers,
 	};
 
@@ -374,10 +375,11 @@ static int open_all(struct daemon *d)
 /* From here on the helper removes what the daemon has created in file systems. */
 static int hand_over(struct daemon *d)
 {
-	int pins_fd = xd_xdp_give_pins(d->dev.xdp), err;
+	int pins_fd = xd_io_give_pins(d->dev.io), err;
 
 	err = xd_helper_take(d->helper, d->listener.fd, d->lock_fd, pins_fd);
-	close(pins_fd);
+	if (pins_fd >= 0)
+		close(pins_fd);
 	if (err)
 		return err;
 	close(d->listener.fd);
@@ -447,8 +449,8 @@ static bool detach(struct daemon *d)
 
 	if (d->server)
 		xd_server_refuse(d->server);
-	if (dev->xdp)
-		xd_xdp_detach(dev->xdp);
+	if (dev->io)
+		xd_io_detach(dev->io);
 	ended = !dev->workers || xd_workers_stop(dev->workers);
 	if (!ended)
 		xd_log(XD_WARN, "a worker hangs");
@@ -467,7 +469,7 @@ static void release(struct daemon *d)
 	xd_workers_free(dev->workers);
 	xd_movers_free(dev->movers);
 	xd_spawner_stop(dev->spawner);
-	xd_xdp_close(dev->xdp);
+	xd_io_free(dev->io);
 	xd_net_close(dev->net);
 	xt_keys_free(dev->shared.keys);
 	xt_numbers_free(dev->shared.qps);
@@ -512,21 +514,13 @@ static void log_hints(const struct xd_device *dev)
 	if (!xd_net_gid(dev->net, 0, &gid))
 		xd_log(XD_WARN, "%s has no IP address: programs find no GID until it has one",
 		       link->ifname);
-	if (!xd_xdp_multi_buffer(dev->xdp))
-		xd_log(XD_NOTICE,
-		       "no multi-buffer AF_XDP before Linux 6.6: the largest path MTU is %u",
-		       xd_port_max_mtu(dev));
 	if (xd_port_mtu(dev) <= USUAL_PATH_MTU)
 		xd_log(XD_NOTICE,
 		       "%s has MTU %u: the path MTU is %u; for %u, set the MTU to %u or more, on "
 		       "all hosts and switches",
 		       link->ifname, link->mtu, xd_port_mtu(dev), xd_port_max_mtu(dev),
 		       xd_port_link_mtu(xd_port_max_mtu(dev)));
-	if (xd_xdp_is_slow(dev->xdp))
-		xd_log(XD_WARN,
-		       "%s has no native XDP: packets are copied by the kernel first, which "
-		       "is slow; %s",
-		       link->ifname, xd_xdp_mode_why(dev->xdp));
+	xd_io_log_hints(dev->io);
 }
 
 static int run(struct daemon *d)

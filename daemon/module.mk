@@ -9,9 +9,10 @@ netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 fault_text_SRCS := fault_errors.c fault_packets.c fault_requests.c fault_select.c fault_text.c fault_when.c fault_words.c
 fault_SRCS := fault.c fault_mads.c $(fault_text_SRCS)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c capture.c capture_options.c delay.c dispatcher.c doorbells.c $(fault_SRCS) frame.c gso.c \
-	gso_queue.c gso_send.c gso_split.c inbox.c pins.c rx_depth.c spin.c worker.c worker_capture.c worker_faults.c \
-	worker_idle.c worker_lock.c worker_ops.c workers.c xdp.c xsk.c)
+	boost.c capture.c capture_options.c delay.c doorbells.c $(fault_SRCS) frame.c inbox.c spin.c worker.c \
+	worker_capture.c worker_faults.c worker_idle.c worker_lock.c worker_ops.c workers.c)
+io_SRCS := $(addprefix daemon/io/,gso_queue.c gso_run.c gso_split.c)
+xdp_SRCS := $(addprefix daemon/xdp/,dispatcher.c gso.c gso_send.c maps.c pins.c rx_depth.c xdp.c xdp_io.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c on_demand.c private.c proc.c \
 	proc_maps.c region.c sigbus.c)
@@ -39,7 +40,8 @@ control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memo
 	$(addprefix daemon/datapath/,capture.c capture_options.c $(fault_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) \
 	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
-xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
+xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(io_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
+	$(xdp_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lz -lcap -lpthread

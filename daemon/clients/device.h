@@ -3,25 +3,25 @@
 #ifndef XD_DEVICE_H
 #define XD_DEVICE_H
 
-#include "daemon/datapath/gso.h"
 #include "daemon/transport/transport.h"
 
 struct xd_dreqs;
 struct xd_gsi;
+struct xd_io;
 struct xd_loop;
 struct xd_movers;
 struct xd_net;
 struct xd_options;
 struct xd_spawner;
+struct xd_tables;
 struct xd_workers;
-struct xd_xdp;
 
 struct xd_device {
 	const struct xd_options *opt;
 	struct xd_loop *loop;
 	struct xd_net *net;
-	struct xd_gso gso;
-	struct xd_xdp *xdp;
+	struct xd_io *io;
+	struct xd_tables *tables; /* of io */
 	struct xd_workers *workers;
 	struct xd_movers *movers;
 	struct xd_spawner *spawner;

@@ -15,13 +15,9 @@
 #include "daemon/base/options.h"
 #include "daemon/base/process.h"
 #include "delay.h"
-#include "gso.h"
 #include "inbox.h"
-#include "xdp.h"
 
 #define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */
-/* Most descriptors to send with; the engine sends fewer in a round */
-#define TX_RING 2048
 /* A busy worker finds doorbells that it does not poll this late. */
 #define COLLECT_NS 50000
 /* A worker whose packets the kernel does not take tries again this late, if it has no work. */
@@ -46,22 +42,13 @@ static bool scan_doorbells(struct xd_worker *w)
 	return xd_doorbells_scan(&w->doorbells, w->now, ring, w);
 }
 
-static void set_rx_depth(struct xd_worker *w)
-{
-	const struct xt_receivers *r = &w->all->config.shared->receivers;
-	uint32_t waiting = xd_xsk_waiting(w->xsk);
-
-	xd_xsk_set_rx_depth(w->xsk, xd_rx_depth(&w->rx_depth, r, waiting, w->now));
-}
-
 static unsigned int receive(struct xd_worker *w)
 {
 	unsigned int batches = xt_engine_short_rounds(w->engine) ? 1 : RX_BATCHES;
 	unsigned int total = 0, n, i;
 
-	set_rx_depth(w);
 	for (i = 0; i < batches && (!i || !xd_worker_hurried(w)); i++) {
-		n = xd_xsk_recv(w->xsk, w->frames, XD_XSK_BATCH);
+		n = xd_socket_recv(w->socket, w->frames, XD_BATCH, w->now);
 		if (!n)
 			break;
 		total += n;
@@ -71,9 +58,9 @@ static unsigned int receive(struct xd_worker *w)
 		if (xd_faults_on(w->all->faults, XD_FAULT_RX))
 			n = xd_worker_rx_faults(w, n);
 		xt_engine_rx(w->engine, w->frames, n, w->now);
-		xd_xsk_recv_done(w->xsk);
+		xd_socket_recv_done(w->socket);
 		/* a batch is not full if the next frame has more packets than there was room for */
-		if (n < XD_XSK_BATCH && !xd_xsk_pending(w->xsk))
+		if (n < XD_BATCH && !xd_socket_pending(w->socket))
 			break;
 	}
 	return total;
@@ -106,11 +93,11 @@ static bool collect_memory(struct xd_worker *w, uint64_t *next)
  */
 static bool goes_on(struct xd_worker *w)
 {
-	bool stalled = xd_xsk_tx_stalled(w->xsk);
+	bool stalled = xd_socket_tx_stalled(w->socket);
 
 	if (stalled && w->deadline < w->now + TX_RETRY_NS)
 		w->deadline = w->now + TX_RETRY_NS;
-	return w->deadline <= w->now || (!stalled && xd_xsk_tx_pending(w->xsk));
+	return w->deadline <= w->now || (!stalled && xd_socket_tx_pending(w->socket));
 }
 
 /*
@@ -157,7 +144,7 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 		w->deadline = w->now;
 	if (memory->end_round)
 		memory->end_round(memory->movers, w->index);
-	xd_xsk_tx_flush(w->xsk, sends_more(w));
+	xd_socket_tx_flush(w->socket, sends_more(w));
 	if (xd_worker_captures(w))
 		xd_worker_capture_round(w);
 	xd_worker_wake_forwarded(w);
@@ -201,40 +188,6 @@ static void *worker_main(void *arg)
 
 /* ---- start and stop ----------------------------------------------------------------------- */
 
-static uint32_t tx_ring(const struct xd_workers_config *c)
-{
-	return c->opt->ring_size < TX_RING ? c->opt->ring_size : TX_RING;
-}
-
-static int open_socket(struct xd_worker *w)
-{
-	const struct xd_workers_config *c = &w->all->config;
-	struct xd_xsk_config cfg = {
-		.ifname = c->ifname,
-		.queue = w->index,
-		.rx_size = c->opt->ring_size,
-		.tx_size = tx_ring(c),
-		.multi_buffer = xd_xdp_multi_buffer(c->xdp),
-		.gso = c->gso->send,
-	};
-	int err = -EOPNOTSUPP;
-
-	if (c->opt->attach == XD_ATTACH_ZEROCOPY ||
-	    (c->opt->attach == XD_ATTACH_AUTO && !c->gso->prefer_generic)) {
-		cfg.zerocopy = true;
-		err = xd_xsk_open(&w->xsk, &cfg);
-		/* another program has the queue, so copy mode would fail too, after another wait */
-		if (err == -EBUSY || (err && c->opt->attach == XD_ATTACH_ZEROCOPY))
-			return err;
-	}
-	if (err) {
-		xd_xdp_no_zerocopy(c->xdp, err);
-		cfg.zerocopy = false;
-		err = xd_xsk_open(&w->xsk, &cfg);
-	}
-	return err ? err : xd_xdp_xsk_set(c->xdp, w->index, xd_xsk_fd(w->xsk));
-}
-
 static int watch_wake_fd(struct xd_worker *w)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
@@ -259,30 +212,13 @@ void xd_worker_free(struct xd_worker *w)
 	free(w);
 }
 
-/*
- * Packets in flight must fit this worker's ring to send with, and the peer's ring to receive into,
- * which is at least as long if the peer has the same options. A long packet needs two frames.
- */
 static int tune_engine(struct xd_worker *w)
 {
 	const struct xd_workers_config *c = &w->all->config;
-	uint32_t frames = xd_xdp_multi_buffer(c->xdp) ? 2 : 1, room = tx_ring(c) / frames;
 	struct xt_tuning t = XT_TUNING_DEFAULT;
 
-	if (t.engine_window > room)
-		t.engine_window = room;
-	if (t.window > room)
-		t.window = room;
-	/* alone, a short packet fills a whole receive buffer */
-	if (!c->gso->send)
-		t.short_window = t.window;
-	else if (t.short_window > t.engine_window)
-		t.short_window = t.engine_window;
-	if (t.read_packets > t.window)
-		t.read_packets = t.window;
+	xd_io_tune(c->io, &t);
 	t.uc_rate = c->opt->uc_rate * 1000;
-	/* a peer may have twice as many short packets in flight, see XT_TUNING_DEFAULT */
-	xd_rx_depth_init(&w->rx_depth, c->opt->ring_size, t.window * 2);
 	return xt_engine_tune(w->engine, &t);
 }
 
@@ -307,7 +243,7 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 	if (!err)
 		err = tune_engine(w);
 	if (!err)
-		err = open_socket(w);
+		err = xd_io_open(all->config.io, index, &all->config.shared->receivers, &w->socket);
 	if (!err)
 		err = watch_wake_fd(w);
 	if (err) {
@@ -342,6 +278,6 @@ bool xd_worker_join(struct xd_worker *w, const struct timespec *until)
 
 void xd_worker_close_socket(struct xd_worker *w)
 {
-	xd_xsk_close(w->xsk);
-	w->xsk = NULL;
+	xd_socket_close(w->socket);
+	w->socket = NULL;
 }

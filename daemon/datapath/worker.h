@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The workers: one thread for each RX queue, with its AF_XDP socket and its engine. All functions
+ * The workers: threads, each with its own socket (daemon/io/io.h) and engine. All functions
  * are for the control thread. "Paused" means: between xd_workers_pause() and xd_workers_resume().
  */
 #ifndef XD_WORKER_H
@@ -17,12 +17,10 @@
 #include "daemon/transport/transport.h"
 
 struct xd_faults;
-struct xd_gso;
-struct xd_helper;
+struct xd_io;
 struct xd_movers;
 struct xd_options;
 struct xd_workers;
-struct xd_xdp;
 
 /* Events of the engines. Called by workers within a round; type: enum ibv_event_type. */
 struct xd_engine_events {
@@ -45,15 +43,12 @@ struct xd_worker_memory {
 
 struct xd_workers_config {
 	const struct xd_options *opt;
-	const char *ifname;
-	struct xd_helper *helper; /* steers packets to the queues that are served */
-	struct xd_xdp *xdp;
-	const struct xd_gso *gso;
+	struct xd_io *io;
 	struct xt_shared *shared;
 	const struct xd_engine_events *events;
 };
 
-/* Creates a worker with a socket for each RX queue that is to be served. Logs errors. */
+/* Creates the workers with their sockets, as many as the way of packets has. Logs errors. */
 int xd_workers_open(const struct xd_workers_config *config, struct xd_workers **workers);
 /* Starts the threads of the workers. */
 int xd_workers_start(struct xd_workers *ws);
@@ -156,8 +151,6 @@ struct xd_worker_stats {
 	uint64_t busy_ns, idle_spin_ns;
 	uint64_t cpu_ns; /* processor time of the thread */
 };
-/* Returns true if GSO frames are sent. */
-bool xd_workers_send_gso(const struct xd_workers *ws);
 /* May be called while the worker runs. */
 void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats);
 /* Adds the packets that workers dropped for a reason of reason.h. Paused. */

@@ -199,7 +199,7 @@ bool xd_worker_receive_self(struct xd_worker *w)
 	unsigned int n = 0;
 	struct xt_frame f;
 
-	while (n < XD_XSK_BATCH && xd_delay_due(w->self, XD_FAULT_RX, w->now, &f)) {
+	while (n < XD_BATCH && xd_delay_due(w->self, XD_FAULT_RX, w->now, &f)) {
 		n++;
 		w->self_full = false;
 		if (parse(&f) != XR_OK || is_for_group(&f) != (f.meta.qpn == XR_MULTICAST_QPN))
@@ -218,12 +218,12 @@ static void send_copy(struct xd_worker *w, const struct xt_frame *from)
 
 	if (from->self && xd_worker_send_self(w, from))
 		return;
-	if (!xd_xsk_tx_get(w->xsk, from->len, &to))
+	if (!xd_socket_tx_get(w->socket, from->len, &to))
 		return;
 	xd_frame_fill(&to, from->seg[0].data);
 	if (xd_worker_captures(w))
 		xd_worker_capture_tx(w, &to);
-	xd_xsk_tx_put(w->xsk, &to);
+	xd_socket_tx_put(w->socket, &to);
 }
 
 void xd_worker_release_delayed(struct xd_worker *w)

@@ -68,7 +68,7 @@ static bool announce_sleep(struct xd_worker *w, uint64_t deadline)
 	if (memory->arm)
 		quiet &= memory->arm(memory->movers, w->index);
 	pthread_mutex_unlock(&w->lock);
-	return quiet && !xd_xsk_pending(w->xsk);
+	return quiet && !xd_socket_pending(w->socket);
 }
 
 /* woken: epoll reports descriptors, wake_fd or eventfds of doorbells. */
@@ -88,13 +88,13 @@ static void announce_awake(struct xd_worker *w, bool woken, uint64_t slept)
 }
 
 /*
- * The AF_XDP socket is not in the epoll set: a member of the set stays in the socket's wait queue,
+ * The socket is not in the epoll set: a member of the set stays in the socket's wait queue,
  * so each packet would cost a wake-up callback, also while the worker is awake.
  */
 void xd_worker_sleep(struct xd_worker *w)
 {
 	struct pollfd fds[] = {
-		{ .fd = xd_xsk_fd(w->xsk), .events = POLLIN },
+		{ .fd = w->socket->fd, .events = POLLIN },
 		{ .fd = w->epoll, .events = POLLIN },
 	};
 	struct timespec ts, *timeout = NULL;

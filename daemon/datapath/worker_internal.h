@@ -13,13 +13,12 @@
 #include <time.h>
 
 #include "boost.h"
-#include "count.h"
+#include "daemon/io/count.h"
+#include "daemon/io/io.h"
 #include "doorbells.h"
 #include "fault.h"
-#include "rx_depth.h"
 #include "spin.h"
 #include "worker.h"
-#include "xsk.h"
 
 struct xd_workers {
 	struct xd_workers_config config;
@@ -64,11 +63,10 @@ struct xd_worker {
 	bool asleep;		      /* it sleeps, or is about to; under the lock */
 	bool must_wake, must_unpause; /* of the control thread, at the end of a pause */
 	struct xt_engine *engine;
-	struct xd_xsk *xsk;
-	struct xd_rx_depth rx_depth;
+	struct xd_socket *socket;
 	struct xd_doorbell_list doorbells;
 	struct xd_workers *all;
-	uint32_t index; /* of the worker and of its RX queue */
+	uint32_t index;
 
 	int epoll, wake_fd; /* epoll waits for the eventfds of doorbells and for wake_fd */
 	/*
@@ -97,7 +95,7 @@ struct xd_worker {
 	struct xd_injection injection[XD_INJECTIONS];
 	struct xd_tap *taps; /* of captures; NULL: no capture */
 	struct xd_worker_stats stats;
-	struct xt_frame frames[XD_XSK_BATCH];
+	struct xt_frame frames[XD_BATCH];
 
 	pthread_t thread;
 	bool started;

@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #include "inbox.h"
-#include "xdp.h"
+#include "daemon/io/tables.h"
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
@@ -15,7 +15,7 @@ static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	struct xd_worker *w = ctx;
 
 	/* whether the frame is for this device is not known yet */
-	return w->xsk && !w->self_full && xd_xsk_tx_get(w->xsk, len, frame);
+	return w->socket && !w->self_full && xd_socket_tx_get(w->socket, len, frame);
 }
 
 static void op_tx_put(void *ctx, struct xt_frame *frame)
@@ -23,22 +23,22 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 	struct xd_worker *w = ctx;
 
 	if (!xd_worker_tx_fault(w, frame)) {
-		xd_xsk_tx_cancel(w->xsk, frame);
+		xd_socket_tx_cancel(w->socket, frame);
 		return;
 	}
 	if (xd_worker_captures(w))
 		xd_worker_capture_tx(w, frame);
 	if (__builtin_expect(frame->self, false) && xd_worker_send_self(w, frame))
-		xd_xsk_tx_cancel(w->xsk, frame);
+		xd_socket_tx_cancel(w->socket, frame);
 	else
-		xd_xsk_tx_put(w->xsk, frame);
+		xd_socket_tx_put(w->socket, frame);
 }
 
 static void op_tx_push(void *ctx)
 {
 	struct xd_worker *w = ctx;
 
-	xd_xsk_tx_flush(w->xsk, false);
+	xd_socket_tx_flush(w->socket, false);
 }
 
 static void op_show(void *ctx, const struct xt_frame *frame)
@@ -83,7 +83,7 @@ static void op_qp_state(void *ctx, struct xt_qp *qp)
 
 	xd_count(&w->stats.qp_errors, 1);
 	xt_qp_entry(qp, &entry);
-	xd_xdp_qp_set(w->all->config.xdp, xt_qp_info(qp)->qpn, &entry);
+	xd_tables_set_qp(w->all->config.io->tables, xt_qp_info(qp)->qpn, &entry);
 }
 
 /*
@@ -94,7 +94,7 @@ static void op_key_changed(void *ctx, const struct xt_key *key)
 {
 	struct xd_worker *w = ctx;
 
-	xd_xdp_key_set(w->all->config.xdp, key->index, &key->entry);
+	xd_tables_set_key(w->all->config.io->tables, key->index, &key->entry);
 }
 
 /* ---- other engines ----------------------------------------------------------------------- */

@@ -8,9 +8,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/base/options.h"
-#include "daemon/helper/helper.h"
-#include "daemon/helper/steer.h"
 #include "delay.h"
 #include "inbox.h"
 #include "worker_internal.h"
@@ -160,8 +157,8 @@ void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
 
 void xd_worker_flush(struct xd_workers *ws, uint32_t index)
 {
-	if (ws->worker[index]->xsk) /* open until the workers have stopped */
-		xd_xsk_tx_flush(ws->worker[index]->xsk, false);
+	if (ws->worker[index]->socket) /* open until the workers have stopped */
+		xd_socket_tx_flush(ws->worker[index]->socket, false);
 }
 
 /* ---- doorbells ----------------------------------------------------------------------------- */
@@ -190,26 +187,14 @@ void xd_workers_programs_changed(struct xd_workers *ws)
 
 /* ---- start and stop ------------------------------------------------------------------------ */
 
-/* Returns the number of RX queues that the interface uses. */
-static unsigned int queues_to_serve(const struct xd_options *opt, unsigned int queues)
-{
-	unsigned int n = opt->queues ? opt->queues : XR_MAX_WORKERS;
-
-	return n < queues ? n : queues;
-}
-
 static int make_workers(struct xd_workers *ws, unsigned int n)
 {
 	int err;
 
 	for (; ws->count < n; ws->count++) {
 		err = xd_worker_new(ws, ws->count, &ws->worker[ws->count]);
-		if (err) {
-			xd_log(XD_ERR, "AF_XDP socket for queue %u of %s: %s%s", ws->count,
-			       ws->config.ifname, strerror(-err),
-			       err == -EBUSY ? " (in use by another program)" : "");
+		if (err)
 			return err;
-		}
 	}
 	for (unsigned int i = 0; n > 1 && i < n; i++) {
 		ws->worker[i]->inbox = xd_inbox_new();
@@ -222,21 +207,17 @@ static int make_workers(struct xd_workers *ws, unsigned int n)
 int xd_workers_open(const struct xd_workers_config *config, struct xd_workers **out)
 {
 	struct xd_workers *ws = calloc(1, sizeof(*ws));
-	uint32_t queues, tx_queues;
 	int err;
 
 	if (!ws)
 		return -ENOMEM;
 	ws->config = *config;
 	ws->faults = xd_faults_new();
-	xd_count_queues(config->ifname, &queues, &tx_queues);
-	err = ws->faults ? make_workers(ws, queues_to_serve(config->opt, queues)) : -ENOMEM;
+	err = ws->faults ? make_workers(ws, xd_io_workers(config->io)) : -ENOMEM;
 	if (err) {
 		xd_workers_free(ws);
 		return err;
 	}
-	if (ws->count < queues)
-		xd_helper_steer(config->helper, ws->count, queues);
 	*out = ws;
 	return 0;
 }
@@ -316,10 +297,10 @@ struct xd_faults *xd_workers_faults(struct xd_workers *ws)
 void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
 {
 	const struct xt_counters *engine;
-	struct xd_xsk_stats x;
+	struct xd_socket_stats x;
 
 	for (unsigned int i = 0; i < ws->count; i++) {
-		xd_xsk_stats(ws->worker[i]->xsk, &x);
+		xd_socket_stats(ws->worker[i]->socket, &x);
 		stat[XR_NO_METADATA].packets += x.rx_no_metadata;
 		stat[XR_TOO_LONG].packets += x.rx_too_long;
 		stat[XR_GSO_PACKET].packets += x.rx_gso_refused;
@@ -327,11 +308,6 @@ void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON
 		stat[XR_ICRC].packets += engine->rx_icrc_errors;
 		stat[XR_UDP_CHECKSUM].packets += engine->rx_udp_checksum_errors;
 	}
-}
-
-bool xd_workers_send_gso(const struct xd_workers *ws)
-{
-	return xd_xsk_sends_gso(ws->worker[0]->xsk);
 }
 
 static uint64_t thread_time(const struct xd_worker *w)
@@ -347,9 +323,9 @@ static uint64_t thread_time(const struct xd_worker *w)
 void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats)
 {
 	const struct xd_worker *w = ws->worker[index];
-	struct xd_xsk_stats x;
+	struct xd_socket_stats x;
 
-	xd_xsk_stats(w->xsk, &x);
+	xd_socket_stats(w->socket, &x);
 	*stats = (struct xd_worker_stats){
 		.rounds = xd_counted(&w->stats.rounds),
 		.sleeps = xd_counted(&w->stats.sleeps),
@@ -367,7 +343,7 @@ void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_work
 		.tx_gso_frames = x.tx_gso_frames,
 		.tx_gso_packets = x.tx_gso_packets,
 		.tx_ring_full = x.tx_full,
-		.rx_ring_full = x.rx_ring_full + x.rx_fill_empty,
-		.rx_buffers = x.rx_depth,
+		.rx_ring_full = x.rx_ring_full,
+		.rx_buffers = x.rx_buffers,
 	};
 }

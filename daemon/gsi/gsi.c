@@ -12,7 +12,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/rate.h"
 #include "daemon/datapath/worker.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "gsi_internal.h"
 
 #define MAD_CLASS 1 /* offset */
@@ -106,7 +106,7 @@ static struct xt_qp_init describe(const struct xd_gsi *g, struct gsi_qp *q)
 		.max_inline = XC_MAD_LEN,
 		.gsi = true,
 		.ahs = q->ahs,
-		.psns = xd_xdp_psns(g->config.xdp),
+		.psns = g->config.tables->psns,
 		.reserved_lkey_mem = &q->memory_ptr,
 		.flow = &q->flow,
 	};
@@ -125,7 +125,7 @@ static int add_to_engine(struct xd_gsi *g, struct gsi_qp *q, const struct xt_qp_
 		err = to_rts(q->xt);
 		xt_qp_entry(q->xt, &entry);
 		if (!err)
-			err = xd_xdp_qp_set(g->config.xdp, XR_GSI_QPN, &entry);
+			err = xd_tables_set_qp(g->config.tables, XR_GSI_QPN, &entry);
 		if (err)
 			xt_qp_remove(q->xt);
 	}
@@ -200,7 +200,7 @@ static void close_qp(struct xd_gsi *g)
 	xt_qp_remove(q->xt);
 	xt_flow_end(&q->flow);
 	xd_workers_resume(g->config.workers);
-	xd_xdp_qp_del(g->config.xdp, XR_GSI_QPN);
+	xd_tables_del_qp(g->config.tables, XR_GSI_QPN);
 	free_qp(q);
 }
 

@@ -25,7 +25,7 @@ struct xd_gsi;
 struct xd_loop;
 struct xd_net;
 struct xd_workers;
-struct xd_xdp;
+struct xd_tables;
 struct xt_cq;
 struct xt_path;
 
@@ -53,7 +53,7 @@ typedef bool (*xd_gsi_others_fn)(void *ctx, const struct xc_path *path, uint32_t
 struct xd_gsi_config {
 	struct xd_loop *loop;
 	struct xd_net *net;
-	struct xd_xdp *xdp;
+	struct xd_tables *tables;
 	struct xd_workers *workers;
 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "daemon/clients/request.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
 #include "daemon/transport/integrity.h"
@@ -102,7 +102,7 @@ static int new_key(struct xd_client *c, struct xd_mr *mr, uint8_t flags, uint32_
 	xd_workers_resume(c->dev->workers);
 	if (!mr->key)
 		return -ENOMEM;
-	return xd_xdp_key_set(c->dev->xdp, mr->key->index, &mr->key->entry);
+	return xd_tables_set_key(c->dev->tables, mr->key->index, &mr->key->entry);
 }
 
 /* Frees a region whose creation failed. */

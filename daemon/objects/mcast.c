@@ -12,7 +12,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/netdev/net.h"
 #include "objects.h"
 #include "qp.h"
@@ -53,7 +53,7 @@ static int join(struct xd_objects *o, struct xd_group *g)
 	if (g->socket < 0)
 		err = g->socket;
 	else
-		err = xd_xdp_addr_set(o->clients.dev->xdp, &g->gid, XR_ADDR_GROUP);
+		err = xd_tables_set_addr(o->clients.dev->tables, &g->gid, XR_ADDR_GROUP);
 	if (!err)
 		return 0;
 	if (g->socket >= 0)
@@ -92,7 +92,7 @@ static void end_if_empty(struct xd_objects *o, struct xd_group **at)
 
 	if (g->members)
 		return;
-	xd_xdp_addr_del(o->clients.dev->xdp, &g->gid);
+	xd_tables_del_addr(o->clients.dev->tables, &g->gid);
 	close(g->socket);
 	xd_fds_put(&o->clients.limits.fds, 1);
 	*at = g->next;

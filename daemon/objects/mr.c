@@ -11,7 +11,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/memory/region.h"
 #include "client_memory.h"
 #include "dm.h"
@@ -27,7 +27,7 @@ void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr)
 	xd_workers_resume_no_wake(c->dev->workers);
 	mr->key = NULL;
 	/* The index cannot be in use again: only the control thread allocates keys. */
-	xd_xdp_key_del(c->dev->xdp, index);
+	xd_tables_del_key(c->dev->tables, index);
 }
 
 uint32_t xd_mr_rkey(const struct xd_mr *mr)
@@ -107,7 +107,7 @@ static int release_key(struct xd_client *c, struct xd_mr *mr)
 		return xd_refuse(c, -EBUSY, "windows are bound to the region");
 	mr->key = NULL;
 	/* The index cannot be in use again: only the control thread allocates keys. */
-	xd_xdp_key_del(c->dev->xdp, index);
+	xd_tables_del_key(c->dev->tables, index);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/clients/request.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
 #include "absent.h"
@@ -245,7 +245,7 @@ static int make_key(struct xd_client *c, struct build *b)
 	xd_workers_resume_no_wake(c->dev->workers);
 	if (!mr->key)
 		return -ENOMEM;
-	err = xd_xdp_key_set(c->dev->xdp, mr->key->index, &mr->key->entry);
+	err = xd_tables_set_key(c->dev->tables, mr->key->index, &mr->key->entry);
 	if (err)
 		xd_mr_drop_key(c, mr);
 	return err;
@@ -271,7 +271,7 @@ static int change_key(struct xd_client *c, struct build *b)
 	if (b->new_memory)
 		key->entry.variant++;
 	xd_workers_resume(c->dev->workers);
-	err = xd_xdp_key_set(c->dev->xdp, key->index, &key->entry);
+	err = xd_tables_set_key(c->dev->tables, key->index, &key->entry);
 	if (!err)
 		return 0;
 	xd_workers_pause(c->dev->workers);

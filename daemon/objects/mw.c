@@ -8,7 +8,7 @@
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/memory/region.h"
 #include "mr.h"
 #include "objects.h"
@@ -33,7 +33,7 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 	xd_workers_resume_no_wake(c->dev->workers);
 	if (!mw->key)
 		return -ENOMEM;
-	return xd_xdp_key_set(c->dev->xdp, mw->key->index, &mw->key->entry);
+	return xd_tables_set_key(c->dev->tables, mw->key->index, &mw->key->entry);
 }
 
 /* used: notes the accesses to the region that the window was bound to; NULL: does not */
@@ -53,7 +53,7 @@ static void free_window(struct xd_client *c, struct xd_mw *mw, struct xd_ending 
 		xt_keys_release(shared->keys, mw->key);
 		xd_workers_resume_no_wake(c->dev->workers);
 		/* The index cannot be in use again: only the control thread allocates keys. */
-		xd_xdp_key_del(c->dev->xdp, index);
+		xd_tables_del_key(c->dev->tables, index);
 	}
 	mw->pd->obj.refs--;
 	xd_object_del(&mw->obj);

@@ -4,7 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "daemon/clients/device.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/io.h"
 #include "daemon/netdev/net.h"
 
 /*
@@ -12,12 +12,10 @@
  * that come with payload, pad, ICRC. Path MTU 4096 needs a link MTU of 4200.
  */
 #define OVERHEAD 104
-/* Longer frames need more than a page, and so multi-buffer AF_XDP. */
-#define SINGLE_BUFFER_MTU 2048
 
 uint32_t xd_port_max_mtu(const struct xd_device *dev)
 {
-	return xd_xdp_multi_buffer(dev->xdp) ? 4096 : SINGLE_BUFFER_MTU;
+	return xd_io_max_mtu(dev->io);
 }
 
 uint32_t xd_port_link_mtu(uint32_t path_mtu)

@@ -9,7 +9,7 @@
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/clients/unload.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/gsi/gsi.h"
 #include "daemon/netdev/net.h"
 #include "cq.h"
@@ -73,7 +73,7 @@ static struct xt_qp *remove_xt(struct xd_client *c, struct xd_qp *qp, bool *endi
 	xd_qp_log_failure(qp);
 	qp->xt = NULL;
 	/* The QPN cannot be in use again: only the control thread allocates QPNs. */
-	xd_xdp_qp_del(c->dev->xdp, qp->qpn);
+	xd_tables_del_qp(c->dev->tables, qp->qpn);
 	return xt;
 }
 

@@ -7,7 +7,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/gsi/gsi.h"
 #include "ah.h"
 #include "cq.h"
@@ -130,7 +130,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.max_inline = qp->max_inline,
 		.sq_sig_all = qp->sq_sig_all,
 		.gsi = qp->gsi,
-		.psns = xd_xdp_psns(c->dev->xdp),
+		.psns = c->dev->tables->psns,
 		.reserved_lkey_mem = &c->objects->memory.xt,
 		.owner = qp,
 		.flow = xd_client_flow(c, qp->worker),

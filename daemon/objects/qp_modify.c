@@ -8,7 +8,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
 #include "daemon/clients/unload.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/netdev/net.h"
 #include "ending.h"
 #include "objects.h"
@@ -32,7 +32,7 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET)
 		return 0;
 	xt_qp_entry(qp->xt, &entry);
-	return xd_xdp_qp_set(dev->xdp, qp->qpn, &entry);
+	return xd_tables_set_qp(dev->tables, qp->qpn, &entry);
 }
 
 /* After RESET and ERR, peers and READs do not write to the program's memory any more. */
@@ -125,7 +125,7 @@ static int reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_q
 	err = change_in_turns(c->dev, qp, q, path, state);
 	xd_workers_resume(c->dev->workers);
 	if (!err)
-		xd_xdp_qp_del(c->dev->xdp, qp->qpn);
+		xd_tables_del_qp(c->dev->tables, qp->qpn);
 	return err;
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/clients/programs.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "objects.h"
 #include "qp.h"
 
@@ -13,7 +13,7 @@ static struct xt_qp_init target_init(struct xd_client *c, uint32_t domain)
 	return (struct xt_qp_init){
 		.type = XR_QPT_XRC_RECV,
 		.xrcd = domain,
-		.psns = xd_xdp_psns(c->dev->xdp),
+		.psns = c->dev->tables->psns,
 	};
 }
 
@@ -95,7 +95,7 @@ struct xt_qp *xd_target_leave(struct xd_qp *qp, bool *ending)
 	qp->target = NULL;
 	if (t->handles)
 		return NULL;
-	xd_xdp_qp_del(dev->xdp, t->qpn);
+	xd_tables_del_qp(dev->tables, t->qpn);
 	xd_net_gid_release(dev->net, &t->gid);
 	free(t);
 	return xt;

@@ -10,7 +10,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/worker.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "server.h"
 
 /* The control thread copies this many refused packets at most, this often. */
@@ -80,7 +80,7 @@ static void on_refused(void *arg, const struct xr_refused *r)
 static void collect_refused(void *arg)
 {
 	struct xd_server *s = arg;
-	uint64_t lost = xd_xdp_refused(s->dev->xdp, REFUSED_MOST, on_refused, s);
+	uint64_t lost = xd_tables_refused(s->dev->tables, REFUSED_MOST, on_refused, s);
 
 	for (struct xd_capture_client *c = s->captures; lost && c; c = c->next)
 		xd_capture_lost(c->capture, lost);
@@ -98,7 +98,7 @@ static int start_timer(struct xd_server *s)
 /* Those of earlier captures are dropped. */
 static void report_refused(struct xd_server *s)
 {
-	xd_xdp_report_refused(s->dev->xdp, true);
+	xd_tables_report_refused(s->dev->tables, true);
 	if (!s->captures)
 		collect_refused(s);
 	xd_timer_arm(s->capture_timer, REFUSED_NS);
@@ -173,7 +173,7 @@ void xd_capture_end(struct xd_client *c)
 	xd_workers_resume_no_wake(c->dev->workers);
 	if (!xd_server_of(c)->captures) {
 		xd_timer_cancel(xd_server_of(c)->capture_timer);
-		xd_xdp_report_refused(c->dev->xdp, false);
+		xd_tables_report_refused(c->dev->tables, false);
 	}
 	xd_capture_close(old->capture);
 	free(old);

@@ -9,7 +9,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/clients/device.h"
 #include "daemon/datapath/worker.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 
 #define ACTION_PASS "pass"
 #define ACTION_REDIRECT "redirect"
@@ -28,7 +28,7 @@ void xd_sum_counters(struct xd_device *dev, struct xd_sums *sums)
 
 	memset(sums, 0, sizeof(*sums));
 	for (i = 0; i < XR_REASON_COUNT; i++)
-		xd_xdp_stat(dev->xdp, i, &sums->reason[i]);
+		xd_tables_stat(dev->tables, i, &sums->reason[i]);
 	xd_workers_pause(dev->workers);
 	xd_workers_drops(dev->workers, sums->reason);
 	for (i = 0; i < xd_workers_count(dev->workers); i++)

@@ -8,7 +8,7 @@
 #include "daemon/clients/client.h"
 #include "daemon/cm/cm.h"
 #include "daemon/datapath/worker.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/io.h"
 #include "daemon/gsi/gsi.h"
 #include "daemon/memory/region.h"
 #include "daemon/netdev/net.h"
@@ -38,9 +38,9 @@ static void put_device(struct openmetrics *m, const struct xd_device *dev)
 	om_begin(m);
 	om_label(m, "interface", link->ifname);
 	om_label(m, "version", XR_VERSION);
-	om_label(m, "xdp_mode", xd_xdp_mode_name(dev->xdp));
+	om_label(m, "xdp_mode", xd_io_mode(dev->io));
 	om_value(m, 1);
-	om_single(m, "xdp_attached", OM_GAUGE, xd_xdp_is_attached(dev->xdp),
+	om_single(m, "xdp_attached", OM_GAUGE, xd_io_is_attached(dev->io),
 		  "1: the XDP program is on the interface; 0: somebody has removed it");
 	om_single(m, "port_up", OM_GAUGE, link->up, "1: the link is up");
 	om_single(m, "port_speed_bytes", OM_GAUGE, link->speed_mbps * 125000ull,

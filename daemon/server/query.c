@@ -9,7 +9,7 @@
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/fault.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/tables.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
 #include "daemon/umad/umad.h"
@@ -186,7 +186,7 @@ static uint32_t violations(struct xd_device *dev, enum xr_reason reason, uint64_
 	struct xr_stat stat;
 	uint64_t sum;
 
-	if (xd_xdp_stat(dev->xdp, reason, &stat))
+	if (xd_tables_stat(dev->tables, reason, &stat))
 		stat.packets = 0;
 	sum = by_engines + stat.packets;
 	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;

@@ -19,7 +19,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/io.h"
 #include "daemon/memory/region.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
@@ -69,31 +69,6 @@ static void put_identity(struct json *j, const struct xd_device *dev)
 	json_number(j, "mtu", link->mtu);
 	json_text(j, "link", link->up ? "up" : "down");
 	json_number(j, "path_mtu", xd_port_mtu(dev));
-}
-
-static void put_xdp(struct json *j, const struct xd_device *dev)
-{
-	json_begin(j, "xdp", '{');
-	json_boolean(j, "attached", xd_xdp_is_attached(dev->xdp));
-	json_text(j, "mode", xd_xdp_mode_name(dev->xdp));
-	json_text(j, "why", xd_xdp_mode_why(dev->xdp));
-	json_boolean(j, "multi_buffer", xd_xdp_multi_buffer(dev->xdp));
-	if (dev->opt->dispatcher)
-		json_number(j, "dispatcher", dev->opt->dispatcher);
-	json_text(j, "pins", xd_xdp_pins(dev->xdp));
-	json_end(j, '}');
-}
-
-static void put_gso(struct json *j, const struct xd_device *dev)
-{
-	bool send = xd_workers_send_gso(dev->workers);
-
-	json_begin(j, "gso", '{');
-	json_boolean(j, "receive", xd_xdp_receives_gso(dev->xdp));
-	json_boolean(j, "send", send);
-	if (!send)
-		json_text(j, "why_not", dev->gso.why_not ?: "sending one failed: see the log");
-	json_end(j, '}');
 }
 
 static void put_gids(struct json *j, const struct xd_device *dev)
@@ -199,8 +174,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 
 	json_begin(j, NULL, '{');
 	put_identity(j, s->dev);
-	put_xdp(j, s->dev);
-	put_gso(j, s->dev);
+	xd_io_show(s->dev->io, j);
 	put_gids(j, s->dev);
 	put_workers(j, s->dev);
 	put_pauses(j, "pauses", &pauses->all);

@@ -12,7 +12,7 @@ programs_test_SRCS := daemon/clients/programs.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
 boost_test_SRCS := daemon/datapath/boost.c
 boost_test_LIBS := -Wl$(comma)--wrap=setpriority,--wrap=getpriority
-rx_depth_test_SRCS := daemon/datapath/rx_depth.c
+rx_depth_test_SRCS := daemon/xdp/rx_depth.c
 spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
 seccomp_test_SRCS := $(addprefix daemon/base/,landlock.c seccomp.c)

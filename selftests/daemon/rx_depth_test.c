@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The number of buffers that the kernel may receive into, with a simulated clock. */
-#include "daemon/datapath/rx_depth.h"
+#include "daemon/xdp/rx_depth.h"
 #include "selftests/lib/tap.h"
 
 #define MOST 4096

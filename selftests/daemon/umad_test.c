@@ -44,7 +44,7 @@ static void start(void)
 	config = (struct xd_gsi_config){
 		.loop = fake.dev.loop,
 		.net = fake.dev.net,
-		.xdp = fake.dev.xdp,
+		.tables = fake.dev.tables,
 		.workers = fake.dev.workers,
 	};
 	MUST(!xd_gsi_new(&config, &gsi));

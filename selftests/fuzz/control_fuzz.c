@@ -309,7 +309,7 @@ static void open_gsi(void)
 	const struct xd_gsi_config config = {
 		.loop = fake.dev.loop,
 		.net = fake.dev.net,
-		.xdp = fake.dev.xdp,
+		.tables = fake.dev.tables,
 		.workers = fake.dev.workers,
 	};
 

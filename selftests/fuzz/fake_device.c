@@ -7,7 +7,8 @@
 
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
-#include "daemon/datapath/xdp.h"
+#include "daemon/io/io.h"
+#include "daemon/io/tables.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/privileges.h"
 #include "daemon/objects/engine_events.h"
@@ -233,19 +234,19 @@ static int map_del(bool *map, unsigned *count, uint32_t at)
 	return 0;
 }
 
-int xd_xdp_qp_set(struct xd_xdp *x, uint32_t qpn, const struct xr_qp_entry *entry)
+static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
 {
 	MUST(qpn >= XR_GSI_QPN && qpn < XR_QPN_MASK);
 	return map_set(in_qps, &fake.map_qps, qpn);
 }
 
-int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn)
+static int del_qp(struct xd_tables *t, uint32_t qpn)
 {
 	return map_del(in_qps, &fake.map_qps, qpn);
 }
 
 /* Clients cause only groups to be added, never the device's own addresses. */
-int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index)
+static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
 {
 	MUST(gid_index == XR_ADDR_GROUP && xt_is_group(addr));
 	fake.map_updates++;
@@ -255,67 +256,88 @@ int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_i
 	return 0;
 }
 
-int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr)
+static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
 {
 	fake.map_updates++;
 	MUST(fake.map_groups--);
 	return 0;
 }
 
-int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry)
+static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
 {
 	/* The key of a window is added before it becomes valid. */
 	MUST(index && index < sizeof(in_keys) && entry->state <= XR_KEY_INVALID);
 	return map_set(in_keys, &fake.map_keys, index);
 }
 
-int xd_xdp_key_del(struct xd_xdp *x, uint32_t index)
+static int del_key(struct xd_tables *t, uint32_t index)
 {
 	return map_del(in_keys, &fake.map_keys, index);
 }
 
-bool xd_xdp_is_attached(const struct xd_xdp *x)
-{
-	return true;
-}
-
-const char *xd_xdp_mode_name(const struct xd_xdp *x)
-{
-	return "none";
-}
-
-const char *xd_xdp_mode_why(const struct xd_xdp *x)
-{
-	return "there is no netdev";
-}
-
-const char *xd_xdp_pins(const struct xd_xdp *x)
-{
-	return "";
-}
-
-struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x)
-{
-	static struct xr_psn_entry psns[MAX_QPS];
-
-	return psns;
-}
-
-bool xd_xdp_receives_gso(const struct xd_xdp *x)
-{
-	return false;
-}
-
-bool xd_xdp_multi_buffer(const struct xd_xdp *x)
-{
-	return true;
-}
-
-int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
+static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
 {
 	*stat = (struct xr_stat){ .packets = reason };
 	return 0;
 }
+
+static void report_refused(struct xd_tables *t, bool on)
+{
+	fake.refused = on;
+}
+
+static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
+{
+	const struct xr_refused r = { .length = 100, .captured = 100, .reason = XR_NO_QP };
+
+	if (fake.refused)
+		fn(arg, &r);
+	return 0;
+}
+
+static const struct xd_tables_ops tables_ops = {
+	.qp_set = set_qp,
+	.qp_del = del_qp,
+	.key_set = set_key,
+	.key_del = del_key,
+	.addr_set = set_addr,
+	.addr_del = del_addr,
+	.stat = read_stat,
+	.report_refused = report_refused,
+	.refused = take_refused,
+};
+static struct xr_psn_entry psns[MAX_QPS];
+static struct xd_tables the_tables = { .ops = &tables_ops, .psns = psns };
+
+/* ---- the way of packets ------------------------------------------------------------------ */
+
+static bool is_attached(const struct xd_io *io)
+{
+	return true;
+}
+
+static uint32_t max_mtu(const struct xd_io *io)
+{
+	return 4096;
+}
+
+static const char *mode(const struct xd_io *io)
+{
+	return "none";
+}
+
+static void show(const struct xd_io *io, struct json *j)
+{
+}
+
+static const struct xd_io_ops io_ops = {
+	.name = "none",
+	.is_attached = is_attached,
+	.max_mtu = max_mtu,
+	.mode = mode,
+	.show = show,
+};
+static struct xd_io the_io = { .ops = &io_ops, .tables = &the_tables };
 
 /* ---- workers ----------------------------------------------------------------------------- */
 
@@ -380,11 +402,6 @@ const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
 	return &none;
 }
 
-bool xd_workers_send_gso(const struct xd_workers *ws)
-{
-	return false;
-}
-
 unsigned int xd_workers_count(const struct xd_workers *ws)
 {
 	return 1;
@@ -421,20 +438,6 @@ void xd_workers_programs_changed(struct xd_workers *ws)
 struct xd_faults *xd_workers_faults(struct xd_workers *ws)
 {
 	return ws->faults;
-}
-
-void xd_xdp_report_refused(struct xd_xdp *x, bool on)
-{
-	fake.refused = on;
-}
-
-uint64_t xd_xdp_refused(struct xd_xdp *x, uint32_t most, xd_refused_fn fn, void *arg)
-{
-	const struct xr_refused r = { .length = 100, .captured = 100, .reason = XR_NO_QP };
-
-	if (fake.refused)
-		fn(arg, &r);
-	return 0;
 }
 
 void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
@@ -492,12 +495,12 @@ static void on_qp_state(void *ctx, struct xt_qp *qp)
 	struct xr_qp_entry entry;
 
 	xt_qp_entry(qp, &entry);
-	xd_xdp_qp_set(fake.dev.xdp, xt_qp_info(qp)->qpn, &entry);
+	set_qp(&the_tables, xt_qp_info(qp)->qpn, &entry);
 }
 
 static void on_key_changed(void *ctx, const struct xt_key *key)
 {
-	xd_xdp_key_set(fake.dev.xdp, key->index, &key->entry);
+	set_key(&the_tables, key->index, &key->entry);
 }
 
 static const struct xt_ops ops = {
@@ -540,6 +543,8 @@ void fake_device_start(void)
 	dev->shared.srqs = xt_numbers_new(MAX_QPS, 1);
 	dev->shared.groups = xt_groups_new();
 	dev->workers = &the_worker;
+	dev->io = &the_io;
+	dev->tables = &the_tables;
 	the_worker.faults = xd_faults_new();
 	the_worker.engine = xt_engine_new(&ops, dev, &dev->shared);
 	MUST(dev->loop && dev->shared.keys && dev->shared.qps && the_worker.engine);

@@ -14,11 +14,11 @@
 #include <xroce/parse.h>
 
 #include "daemon/base/options.h"
-#include "daemon/datapath/gso.h"
-#include "daemon/datapath/gso_queue.h"
-#include "daemon/datapath/gso_send.h"
-#include "daemon/datapath/gso_split.h"
-#include "daemon/datapath/xsk.h"
+#include "daemon/io/gso_queue.h"
+#include "daemon/io/gso_split.h"
+#include "daemon/xdp/gso.h"
+#include "daemon/xdp/gso_send.h"
+#include "daemon/xdp/xsk.h"
 #include "daemon/helper/steer.h"
 #include "selftests/lib/tap.h"
 
@@ -232,14 +232,14 @@ static void leaves(const uint8_t *data)
 	out.in_order &= (size_t)(data - bytes[0]) / ROOM == out.next++;
 }
 
-static uint32_t fake_send(void *ctx, struct xd_gso_message *messages, uint32_t n)
+static uint32_t fake_send(void *ctx, const struct xd_gso_run *runs, uint32_t n)
 {
 	uint32_t sent = n < out.accepts ? n : out.accepts;
 
 	(void)ctx;
 	for (uint32_t i = 0; i < sent; i++)
-		for (uint32_t j = 1; j < messages[i].iovs; j++)
-			leaves(messages[i].iov[j].iov_base);
+		for (uint32_t j = 0; j < runs[i].count; j++)
+			leaves(runs[i].frame[j].seg[0].data);
 	out.calls++;
 	out.messages += sent;
 	out.accepts -= sent;
@@ -313,10 +313,9 @@ static void test_queue(void)
 	TAP_OK(has_left(3, 4, 1, 131), "a long run of short frames does not wait");
 
 	begin_queue(FRAMES);
-	for (uint32_t i = 0; i <= XD_GSO_MESSAGES; i++)
+	for (uint32_t i = 0; i <= XD_GSO_RUNS; i++)
 		put(2 * i, 2, 100 + 100 * i);
-	TAP_OK(has_left(1, XD_GSO_MESSAGES, 0, 2 * XD_GSO_MESSAGES), "at most %d runs wait",
-	       XD_GSO_MESSAGES);
+	TAP_OK(has_left(1, XD_GSO_RUNS, 0, 2 * XD_GSO_RUNS), "at most %d runs wait", XD_GSO_RUNS);
 
 	begin_queue(FRAMES);
 	put(0, 2, 100);
@@ -329,15 +328,15 @@ static void test_queue(void)
 /* Runs of 2 frames, of which the socket takes some. */
 static void test_full_socket(void)
 {
-	for (uint32_t accepts = 0; accepts <= XD_GSO_MESSAGES; accepts++) {
+	for (uint32_t accepts = 0; accepts <= XD_GSO_RUNS; accepts++) {
 		begin_queue(accepts);
-		for (uint32_t i = 0; i < XD_GSO_MESSAGES; i++)
+		for (uint32_t i = 0; i < XD_GSO_RUNS; i++)
 			put(2 * i, 2, 100 + 100 * i);
 		flush(false);
-		TAP_OK(out.in_order && out.next == 2 * XD_GSO_MESSAGES && out.messages == accepts &&
-			       out.alone == 2 * (XD_GSO_MESSAGES - accepts) && !queue.buffers,
+		TAP_OK(out.in_order && out.next == 2 * XD_GSO_RUNS && out.messages == accepts &&
+			       out.alone == 2 * (XD_GSO_RUNS - accepts) && !queue.buffers,
 		       "the socket takes %u of %d runs: the other frames leave alone", accepts,
-		       XD_GSO_MESSAGES);
+		       XD_GSO_RUNS);
 	}
 }
 

@@ -8,18 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <xdp/libxdp.h>
-
-#include <xroce/bits.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "dispatcher.h"
 #include "gso.h"
 #include "gso.skel.h"
-#include "pins.h"
+#include "maps.h"
 #include "xroce.skel.h"
 #include "xsk.h"
 
@@ -31,8 +28,8 @@ struct xd_xdp {
 	const struct xd_options *opt;
 	const struct xd_gso *gso;
 	const char *ifname;
-	struct xroce_bpf *skel;	   /* the maps */
-	struct bpf_object *object; /* of the program, which uses the maps of skel; NULL: none yet */
+	struct xd_maps maps;
+	struct bpf_object *object; /* of the program, which uses these maps; NULL: none yet */
 	const char *program;	   /* its name */
 	int link;		   /* bpf_link of the program, -1: not attached */
 	struct xd_dispatcher *dispatcher; /* NULL: the program is attached by the link */
@@ -40,22 +37,7 @@ struct xd_xdp {
 	bool zerocopy, multi_buffer;
 	bool receives_gso, chosen_for_gso; /* generic mode */
 	char why[256];			   /* reason for the mode */
-	struct xd_pins pins;
-	struct xr_psn_entry *psns;
-	size_t psns_size;
-	struct {
-		struct ring_buffer *ring;
-		uint64_t lost; /* as last read */
-		uint32_t left; /* of the calls of fn() */
-		xd_refused_fn fn;
-		void *arg;
-	} refused;
 };
-
-static int map_fd(const struct bpf_map *map)
-{
-	return bpf_map__fd(map);
-}
 
 /* ---- load and attach -------------------------------------------------------------------- */
 
@@ -64,81 +46,6 @@ static int quiet_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 	if (level == LIBBPF_WARN)
 		xd_log_library(fmt, ap);
 	return 0;
-}
-
-static uint32_t qps(const struct xd_xdp *x)
-{
-	return x->opt->max_qp + XD_OWN_QPS;
-}
-
-static int make_maps(struct xd_xdp *x)
-{
-	struct bpf_program *prog;
-
-	x->skel = xroce_bpf__open();
-	if (!x->skel)
-		return -errno;
-	bpf_object__for_each_program(prog, x->skel->obj) bpf_program__set_autoload(prog, false);
-	bpf_map__set_max_entries(x->skel->maps.qps, qps(x));
-	/*
-	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
-	 * the kernel allocates here, 16 bytes each.
-	 */
-	bpf_map__set_max_entries(x->skel->maps.keys, 2 * x->opt->max_mr);
-	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(qps(x)));
-	x->skel->rodata->nak_rate = x->opt->nak_rate;
-	return xroce_bpf__load(x->skel);
-}
-
-static int map_psns(struct xd_xdp *x)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *p;
-
-	x->psns_size = (xr_pow2_roundup(qps(x)) * sizeof(struct xr_psn_entry) + page - 1) &
-		       ~(page - 1);
-	p = mmap(NULL, x->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(x->skel->maps.psns),
-		 0);
-	if (p == MAP_FAILED)
-		return -errno;
-	x->psns = p;
-	return 0;
-}
-
-static int on_refused(void *arg, void *data, size_t size)
-{
-	struct xd_xdp *x = arg;
-
-	x->refused.fn(x->refused.arg, data);
-	return --x->refused.left ? 0 : -ECANCELED;
-}
-
-static int map_refused(struct xd_xdp *x)
-{
-	x->refused.ring = ring_buffer__new(map_fd(x->skel->maps.refused), on_refused, x, NULL);
-	return x->refused.ring ? 0 : -errno;
-}
-
-static int make_and_pin_maps(struct xd_xdp *x)
-{
-	int err = make_maps(x);
-
-	if (err) {
-		xd_log(XD_ERR, "creating the BPF maps: %s%s", strerror(-err),
-		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
-		return err;
-	}
-	err = map_psns(x);
-	if (err) {
-		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
-		return err;
-	}
-	err = map_refused(x);
-	if (err) {
-		xd_log(XD_ERR, "mapping the ring of refused packets: %s", strerror(-err));
-		return err;
-	}
-	return xd_pins_make(&x->pins, x->opt, x->skel->obj);
 }
 
 int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct xd_gso *gso,
@@ -153,14 +60,13 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct x
 	x->gso = gso;
 	x->ifname = ifname;
 	x->link = -1;
-	xd_pins_init(&x->pins);
 	x->zerocopy = true; /* until xd_xdp_no_zerocopy() */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
 	libbpf_set_print(quiet_libbpf);
 	xd_dispatcher_init(opt->bpffs);
 	err = opt->dispatcher ? xd_dispatcher_start(&x->dispatcher) : 0;
 	if (!err)
-		err = make_and_pin_maps(x);
+		err = xd_maps_make(&x->maps, opt);
 	if (err) {
 		xd_xdp_close(x);
 		return err;
@@ -192,7 +98,7 @@ static int share_map(struct bpf_object *obj, const struct bpf_map *map)
 
 	if (!copy || bpf_map__value_size(copy) != bpf_map__value_size(map))
 		return -EINVAL;
-	return bpf_map__reuse_fd(copy, map_fd(map));
+	return bpf_map__reuse_fd(copy, bpf_map__fd(map));
 }
 
 static int open_program(struct xd_xdp *x, const char *name)
@@ -207,7 +113,7 @@ static int open_program(struct xd_xdp *x, const char *name)
 	x->program = name;
 	bpf_object__for_each_program(prog, x->object)
 		bpf_program__set_autoload(prog, !strcmp(bpf_program__name(prog), name));
-	bpf_object__for_each_map(map, x->skel->obj)
+	bpf_object__for_each_map(map, x->maps.skel->obj)
 	{
 		if (!err)
 			err = share_map(x->object, map);
@@ -432,7 +338,7 @@ void xd_xdp_no_zerocopy(struct xd_xdp *x, int err)
 
 int xd_xdp_give_pins(struct xd_xdp *x)
 {
-	return xd_pins_give(&x->pins);
+	return xd_pins_give(&x->maps.pins);
 }
 
 void xd_xdp_detach(struct xd_xdp *x)
@@ -442,7 +348,7 @@ void xd_xdp_detach(struct xd_xdp *x)
 	x->link = -1;
 	xd_dispatcher_stop(x->dispatcher);
 	x->dispatcher = NULL;
-	xd_pins_release(&x->pins);
+	xd_pins_release(&x->maps.pins);
 }
 
 void xd_xdp_close(struct xd_xdp *x)
@@ -450,12 +356,8 @@ void xd_xdp_close(struct xd_xdp *x)
 	if (!x)
 		return;
 	xd_xdp_detach(x);
-	if (x->psns)
-		munmap(x->psns, x->psns_size);
-	ring_buffer__free(x->refused.ring);
-	xd_pins_free(&x->pins);
 	drop_program(x);
-	xroce_bpf__destroy(x->skel);
+	xd_maps_free(&x->maps);
 	free(x);
 }
 
@@ -494,102 +396,15 @@ bool xd_xdp_multi_buffer(const struct xd_xdp *x)
 
 const char *xd_xdp_pins(const struct xd_xdp *x)
 {
-	return x->pins.dir;
+	return x->maps.pins.dir;
 }
 
-/* ---- maps ---------------------------------------------------------------------------------- */
-
-static int update(const struct bpf_map *map, const void *key, const void *value)
+struct xd_tables *xd_xdp_tables(struct xd_xdp *x)
 {
-	return bpf_map_update_elem(map_fd(map), key, value, BPF_ANY);
-}
-
-static int delete (const struct bpf_map *map, const void *key)
-{
-	int err = bpf_map_delete_elem(map_fd(map), key);
-
-	return err == -ENOENT ? 0 : err;
+	return &x->maps.tables;
 }
 
 int xd_xdp_xsk_set(struct xd_xdp *x, uint32_t queue, int xsk_fd)
 {
-	return update(x->skel->maps.xsks, &queue, &xsk_fd);
-}
-
-int xd_xdp_qp_set(struct xd_xdp *x, uint32_t qpn, const struct xr_qp_entry *entry)
-{
-	return update(x->skel->maps.qps, &qpn, entry);
-}
-
-int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn)
-{
-	return delete (x->skel->maps.qps, &qpn);
-}
-
-int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry)
-{
-	return update(x->skel->maps.keys, &index, entry);
-}
-
-int xd_xdp_key_del(struct xd_xdp *x, uint32_t index)
-{
-	return delete (x->skel->maps.keys, &index);
-}
-
-int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index)
-{
-	struct xr_addr_entry entry = { .gid_index = gid_index };
-
-	return update(x->skel->maps.addrs, addr, &entry);
-}
-
-int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr)
-{
-	return delete (x->skel->maps.addrs, addr);
-}
-
-struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x)
-{
-	return x->psns;
-}
-
-int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
-{
-	int cpus = libbpf_num_possible_cpus(), err;
-	struct xr_stat *per_cpu;
-	uint32_t key = reason;
-
-	if (cpus < 0)
-		return cpus;
-	per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
-	if (!per_cpu)
-		return -ENOMEM;
-	*stat = (struct xr_stat){ 0 };
-	err = bpf_map_lookup_elem(map_fd(x->skel->maps.stats), &key, per_cpu);
-	for (int c = 0; c < cpus && !err; c++) {
-		stat->packets += per_cpu[c].packets;
-		stat->bytes += per_cpu[c].bytes;
-	}
-	free(per_cpu);
-	return err;
-}
-
-/* ---- refused packets ------------------------------------------------------------------------ */
-
-void xd_xdp_report_refused(struct xd_xdp *x, bool on)
-{
-	__atomic_store_n(&x->skel->bss->report_refused, on, __ATOMIC_RELAXED);
-}
-
-uint64_t xd_xdp_refused(struct xd_xdp *x, uint32_t most, xd_refused_fn fn, void *arg)
-{
-	uint64_t lost = __atomic_load_n(&x->skel->bss->refused_lost, __ATOMIC_RELAXED), n;
-
-	x->refused.left = most;
-	x->refused.fn = fn;
-	x->refused.arg = arg;
-	ring_buffer__consume(x->refused.ring);
-	n = lost - x->refused.lost;
-	x->refused.lost = lost;
-	return n;
+	return bpf_map_update_elem(bpf_map__fd(x->maps.skel->maps.xsks), &queue, &xsk_fd, BPF_ANY);
 }

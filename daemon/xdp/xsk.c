@@ -12,11 +12,12 @@
 #include <unistd.h>
 #include <xdp/xsk.h>
 
-#include "count.h"
 #include "daemon/base/log.h"
-#include "gso_queue.h"
+#include "daemon/io/count.h"
+#include "daemon/io/gso_queue.h"
+#include "daemon/io/gso_split.h"
 #include "gso_send.h"
-#include "gso_split.h"
+#include "rx_depth.h"
 
 #ifndef XDP_USE_SG
 #define XDP_USE_SG (1 << 4)
@@ -31,14 +32,16 @@
 #define MAX_KICKS 256
 /* Descriptors submitted together; few enough that the kernel finds the packets in the cache */
 #define TX_BATCH 32
-/* Descriptors that xd_xsk_recv() takes at most */
-#define RX_DESCS ((uint32_t)XD_XSK_BATCH * XT_MAX_SEGS)
+/* Descriptors that recv_frames() takes at most */
+#define RX_DESCS ((uint32_t)XD_BATCH * XT_MAX_SEGS)
 #define BIND_RETRIES 100
 #define BIND_RETRY_US 10000
 
+/* An AF_XDP socket */
 struct xd_xsk {
+	struct xd_socket socket; /* first */
 	struct xsk_umem *umem;
-	struct xsk_socket *socket;
+	struct xsk_socket *xsk;
 	struct xsk_ring_prod fill, tx;
 	struct xsk_ring_cons comp, rx;
 	uint8_t *area;
@@ -52,18 +55,30 @@ struct xd_xsk {
 	struct xd_gso_queue tx_gso_queue; /* frames behind those in the ring */
 	int tx_gso;			  /* packet socket, -1: GSO frames are not sent; atomic */
 
+	const struct xt_receivers *receivers;
+	struct xd_rx_depth depth;
 	uint32_t rx_frames; /* buffers to receive into */
 	uint32_t rx_depth;  /* of them, those that the kernel should have; atomic */
 	uint64_t *rx_spare; /* stack of those that it does not have */
 	uint32_t rx_spare_count;
-	uint64_t *rx_used; /* buffers of the frames that xd_xsk_recv() took */
+	uint64_t *rx_used; /* buffers of the frames that recv_frames() took */
 	uint32_t rx_used_count;
 	uint32_t rx_taken;	    /* descriptors to release */
 	struct xd_gso_frame rx_gso; /* the frame that is being taken */
-	struct xd_gso_headers rx_headers[XD_XSK_BATCH];
+	struct xd_gso_headers rx_headers[XD_BATCH];
 
-	struct xd_xsk_stats stats;
+	struct xd_socket_stats stats;
 };
+
+static struct xd_xsk *xsk_of(struct xd_socket *s)
+{
+	return (struct xd_xsk *)s;
+}
+
+static const struct xd_xsk *const_xsk_of(const struct xd_socket *s)
+{
+	return (const struct xd_xsk *)s;
+}
 
 bool xd_xsk_multi_buffer_possible(void)
 {
@@ -79,150 +94,20 @@ bool xd_xsk_multi_buffer_possible(void)
 	return possible;
 }
 
-static int create_socket(struct xd_xsk *x, const struct xd_xsk_config *c)
+static bool sends_gso(const struct xd_socket *s)
 {
-	struct xsk_socket_config cfg = {
-		.rx_size = c->rx_size,
-		.tx_size = c->tx_size,
-		.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD,
-		.bind_flags = (__u16)(XDP_USE_NEED_WAKEUP |
-				      (c->zerocopy ? XDP_ZEROCOPY : XDP_COPY) |
-				      (c->multi_buffer ? XDP_USE_SG : 0)),
-	};
-	int err = 0;
-
-	for (int i = 0; i < BIND_RETRIES; i++) {
-		err = xsk_socket__create(&x->socket, c->ifname, c->queue, x->umem, &x->rx, &x->tx,
-					 &cfg);
-		if (err != -EBUSY)
-			break;
-		usleep(BIND_RETRY_US);
-	}
-	if (err)
-		x->socket = NULL;
-	return err;
-}
-
-static int create_umem(struct xd_xsk *x, const struct xd_xsk_config *c)
-{
-	struct xsk_umem_config cfg = {
-		/*
-		 * Twice the number of frames: the kernel delivers packets before it advances the
-		 * consumer index of the fill ring.
-		 */
-		.fill_size = c->rx_size * 2,
-		.comp_size = c->tx_size,
-		.frame_size = FRAME_SIZE,
-	};
-	int err;
-
-	x->area_size = ((size_t)c->rx_size + c->tx_size) * FRAME_SIZE;
-	x->area = mmap(NULL, x->area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		       0);
-	if (x->area == MAP_FAILED) {
-		x->area = NULL;
-		return -ENOMEM;
-	}
-	madvise(x->area, x->area_size, MADV_HUGEPAGE);
-	err = xsk_umem__create(&x->umem, x->area, x->area_size, &x->fill, &x->comp, &cfg);
-	if (err)
-		x->umem = NULL;
-	return err;
-}
-
-/* The first buffers are to receive into, the others to send from. */
-static int init_frames(struct xd_xsk *x, const struct xd_xsk_config *c)
-{
-	uint32_t all = c->rx_size + c->tx_size;
-
-	x->rx_spare = calloc(c->rx_size, sizeof(*x->rx_spare));
-	x->tx_free = calloc(c->tx_size, sizeof(*x->tx_free));
-	if (!x->rx_spare || !x->tx_free)
-		return -ENOMEM;
-	x->rx_frames = x->rx_spare_count = c->rx_size;
-	x->tx_free_count = c->tx_size;
-	for (uint32_t i = 0; i < c->rx_size; i++)
-		x->rx_spare[i] = (uint64_t)(c->rx_size - 1 - i) * FRAME_SIZE;
-	for (uint32_t i = 0; i < c->tx_size; i++)
-		x->tx_free[i] = (uint64_t)(all - 1 - i) * FRAME_SIZE;
-	return 0;
-}
-
-static void open_gso(struct xd_xsk *x, const struct xd_xsk_config *c)
-{
-	if (!c->gso || c->zerocopy)
-		return;
-	x->tx_gso = xd_gso_open(c->ifname);
-	if (x->tx_gso < 0)
-		xd_log(XD_NOTICE, "GSO frames are not sent on %s: packet socket: %s", c->ifname,
-		       strerror(-x->tx_gso));
-}
-
-int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *c)
-{
-	struct xd_xsk *x = calloc(1, sizeof(*x));
-	int err = -ENOMEM;
-
-	if (!x)
-		return -ENOMEM;
-	x->multi_buffer = c->multi_buffer;
-	x->tx_gso = -1;
-	x->rx_used = calloc(RX_DESCS, sizeof(*x->rx_used));
-	if (!x->rx_used)
-		goto fail;
-	err = init_frames(x, c);
-	if (!err)
-		err = create_umem(x, c);
-	if (err)
-		goto fail;
-	err = create_socket(x, c);
-	if (err)
-		goto fail;
-	xd_xsk_set_rx_depth(x, c->rx_size);
-	open_gso(x, c);
-	*xsk = x;
-	return 0;
-fail:
-	xd_xsk_close(x);
-	return err;
-}
-
-void xd_xsk_close(struct xd_xsk *x)
-{
-	if (!x)
-		return;
-	if (x->tx_gso >= 0)
-		close(x->tx_gso);
-	if (x->socket)
-		xsk_socket__delete(x->socket);
-	if (x->umem)
-		xsk_umem__delete(x->umem);
-	if (x->area)
-		munmap(x->area, x->area_size);
-	free(x->tx_free);
-	free(x->rx_spare);
-	free(x->rx_used);
-	free(x);
-}
-
-int xd_xsk_fd(const struct xd_xsk *x)
-{
-	return xsk_socket__fd(x->socket);
-}
-
-bool xd_xsk_sends_gso(const struct xd_xsk *x)
-{
-	return __atomic_load_n(&x->tx_gso, __ATOMIC_RELAXED) >= 0;
+	return __atomic_load_n(&const_xsk_of(s)->tx_gso, __ATOMIC_RELAXED) >= 0;
 }
 
 /* ---- receive -------------------------------------------------------------------- */
 
-bool xd_xsk_pending(struct xd_xsk *x)
+static bool rx_pending(struct xd_socket *s)
 {
-	return xsk_cons_nb_avail(&x->rx, 1) > 0;
+	return xsk_cons_nb_avail(&xsk_of(s)->rx, 1) > 0;
 }
 
-uint32_t xd_xsk_waiting(const struct xd_xsk *x)
+/* Returns the number of buffers that the kernel has filled and that were not taken yet. */
+static uint32_t waiting(const struct xd_xsk *x)
 {
 	return __atomic_load_n(x->rx.producer, __ATOMIC_RELAXED) - x->rx.cached_cons;
 }
@@ -247,7 +132,8 @@ static uint32_t excess(const struct xd_xsk *x)
 	return has > x->rx_depth ? has - x->rx_depth : 0;
 }
 
-void xd_xsk_set_rx_depth(struct xd_xsk *x, uint32_t depth)
+/* Sets the number of buffers that the kernel has to receive into. */
+static void set_rx_depth(struct xd_xsk *x, uint32_t depth)
 {
 	uint32_t has = x->rx_frames - x->rx_spare_count, more;
 
@@ -331,7 +217,7 @@ static int take_gso(struct xd_xsk *x, uint32_t idx, uint32_t descs, struct xt_fr
 	}
 	if (count > max)
 		return -1;
-	n = xd_gso_split(gso, count, &x->rx_headers[XD_XSK_BATCH - max], frames);
+	n = xd_gso_split(gso, count, &x->rx_headers[XD_BATCH - max], frames);
 	xd_count(&x->stats.rx_gso_frames, 1);
 	xd_count(&x->stats.rx_gso_packets, n);
 	xd_count(&x->stats.rx_gso_refused, count - n);
@@ -353,7 +239,7 @@ static int take_frame(struct xd_xsk *x, uint32_t idx, uint32_t descs, struct xt_
 	return (int)take_single(x, idx, descs, frames);
 }
 
-/* Notes the buffers of a frame, which xd_xsk_recv_done() returns to the kernel. */
+/* Notes the buffers of a frame, which recv_done() returns to the kernel. */
 static void note_used(struct xd_xsk *x, uint32_t idx, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -364,13 +250,33 @@ static void note_used(struct xd_xsk *x, uint32_t idx, uint32_t n)
 	x->rx_taken += n;
 }
 
-unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int max)
+static void recv_done(struct xd_socket *s)
 {
-	uint32_t idx, avail = xsk_cons_nb_avail(&x->rx, RX_DESCS);
-	uint32_t pos = 0, descs;
+	struct xd_xsk *x = xsk_of(s);
+	uint32_t kept = excess(x);
+
+	if (!x->rx_taken)
+		return;
+	xsk_ring_cons__release(&x->rx, x->rx_taken);
+	x->rx_taken = 0;
+	for (; kept && x->rx_used_count; kept--)
+		x->rx_spare[x->rx_spare_count++] = x->rx_used[--x->rx_used_count];
+	fill(x, x->rx_used, x->rx_used_count);
+	x->rx_used_count = 0;
+	if (xsk_ring_prod__needs_wakeup(&x->fill))
+		recvfrom(x->socket.fd, NULL, 0, MSG_DONTWAIT, NULL, NULL);
+}
+
+static unsigned int recv_frames(struct xd_socket *s, struct xt_frame *frames, unsigned int max,
+				uint64_t now)
+{
+	struct xd_xsk *x = xsk_of(s);
+	uint32_t idx, avail, pos = 0, descs;
 	unsigned int n = 0;
 	int packets;
 
+	set_rx_depth(x, xd_rx_depth(&x->depth, x->receivers, waiting(x), now));
+	avail = xsk_cons_nb_avail(&x->rx, RX_DESCS);
 	if (!avail)
 		return 0;
 	idx = x->rx.cached_cons;
@@ -387,24 +293,8 @@ unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int
 	}
 	x->rx.cached_cons += pos;
 	if (!n) /* all frames were dropped, so the caller has none to give back */
-		xd_xsk_recv_done(x);
+		recv_done(s);
 	return n;
-}
-
-void xd_xsk_recv_done(struct xd_xsk *x)
-{
-	uint32_t kept = excess(x);
-
-	if (!x->rx_taken)
-		return;
-	xsk_ring_cons__release(&x->rx, x->rx_taken);
-	x->rx_taken = 0;
-	for (; kept && x->rx_used_count; kept--)
-		x->rx_spare[x->rx_spare_count++] = x->rx_used[--x->rx_used_count];
-	fill(x, x->rx_used, x->rx_used_count);
-	x->rx_used_count = 0;
-	if (xsk_ring_prod__needs_wakeup(&x->fill))
-		recvfrom(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
 
 /* ---- send -------------------------------------------------------------------------- */
@@ -451,8 +341,9 @@ static uint32_t start_of(uint32_t len, uint32_t payload_off)
 	return buffers_for(start + len) == buffers_for(len) ? start : 0;
 }
 
-bool xd_xsk_tx_get(struct xd_xsk *x, uint32_t len, struct xt_frame *f)
+static bool tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
 {
+	struct xd_xsk *x = xsk_of(s);
 	uint32_t need = buffers_for(len), start = start_of(len, f->meta.payload_off);
 
 	if (need > 1 && !x->multi_buffer)
@@ -476,21 +367,16 @@ bool xd_xsk_tx_get(struct xd_xsk *x, uint32_t len, struct xt_frame *f)
 	return true;
 }
 
-void xd_xsk_tx_cancel(struct xd_xsk *x, const struct xt_frame *f)
+static void free_frame(struct xd_xsk *x, const struct xt_frame *f)
 {
 	for (uint32_t i = f->nseg; i-- > 0;)
 		free_buffer(x, (uint64_t)(f->seg[i].data - x->area));
 }
 
-bool xd_xsk_tx_pending(const struct xd_xsk *x)
+static bool unsent(const struct xd_xsk *x)
 {
 	return __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE) !=
 	       __atomic_load_n(x->tx.producer, __ATOMIC_RELAXED);
-}
-
-bool xd_xsk_tx_stalled(const struct xd_xsk *x)
-{
-	return x->tx_stalled;
 }
 
 /* Makes the kernel send. Returns false if it took nothing, or has no room for more. */
@@ -500,7 +386,7 @@ static bool kick(struct xd_xsk *x)
 	int err = 0;
 
 	xd_count(&x->stats.tx_kicks, 1);
-	if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0)
+	if (sendto(x->socket.fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0)
 		err = errno;
 	x->tx_stalled = before == __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE);
 	/* ENOBUFS, EBUSY: the driver's queue is full now */
@@ -515,7 +401,7 @@ static void flush_ring(struct xd_xsk *x)
 		x->tx_queued = 0;
 	}
 	x->tx_stalled = false;
-	for (int i = 0; i < MAX_KICKS && xd_xsk_tx_pending(x); i++)
+	for (int i = 0; i < MAX_KICKS && unsent(x); i++)
 		if (!xsk_ring_prod__needs_wakeup(&x->tx) || !kick(x))
 			break;
 }
@@ -525,7 +411,7 @@ static void put_ring(struct xd_xsk *x, const struct xt_frame *f)
 	uint32_t idx;
 
 	if (xsk_ring_prod__reserve(&x->tx, f->nseg, &idx) != f->nseg) {
-		xd_xsk_tx_cancel(x, f);
+		free_frame(x, f);
 		return;
 	}
 	for (uint32_t i = 0; i < f->nseg; i++) {
@@ -552,16 +438,16 @@ static void gso_failed(struct xd_xsk *x, int err)
 	__atomic_store_n(&x->tx_gso, -1, __ATOMIC_RELAXED);
 }
 
-static uint32_t send_runs(void *ctx, struct xd_gso_message *messages, uint32_t n)
+static uint32_t send_runs(void *ctx, const struct xd_gso_run *runs, uint32_t n)
 {
 	struct xd_xsk *x = ctx;
 	int sent;
 
 	flush_ring(x);
-	if (x->tx_gso < 0 || xd_xsk_tx_pending(x)) /* the runs would overtake */
+	if (x->tx_gso < 0 || unsent(x)) /* the runs would overtake */
 		return 0;
 	xd_count(&x->stats.tx_kicks, 1);
-	sent = xd_gso_send(x->tx_gso, messages, n);
+	sent = xd_gso_send(x->tx_gso, runs, n);
 	if (sent < 0) {
 		gso_failed(x, sent);
 		return 0;
@@ -575,7 +461,7 @@ static void run_sent(void *ctx, const struct xt_frame *f)
 	struct xd_xsk *x = ctx;
 
 	xd_count(&x->stats.tx_gso_packets, 1);
-	xd_xsk_tx_cancel(x, f);
+	free_frame(x, f);
 }
 
 static void send_alone(void *ctx, const struct xt_frame *f)
@@ -585,28 +471,52 @@ static void send_alone(void *ctx, const struct xt_frame *f)
 
 static const struct xd_gso_ways gso_ways = { send_runs, run_sent, send_alone };
 
-void xd_xsk_tx_put(struct xd_xsk *x, const struct xt_frame *f)
+static void tx_put(struct xd_socket *s, const struct xt_frame *f)
 {
+	struct xd_xsk *x = xsk_of(s);
+
 	if (x->tx_gso < 0 && !x->tx_gso_queue.buffers)
 		put_ring(x, f);
 	else
 		xd_gso_queue_put(&x->tx_gso_queue, f, &gso_ways, x);
 }
 
-void xd_xsk_tx_flush(struct xd_xsk *x, bool more)
+static void tx_cancel(struct xd_socket *s, const struct xt_frame *f)
 {
+	free_frame(xsk_of(s), f);
+}
+
+static void tx_flush(struct xd_socket *s, bool more)
+{
+	struct xd_xsk *x = xsk_of(s);
+
 	if (x->tx_gso_queue.buffers)
 		xd_gso_queue_flush(&x->tx_gso_queue, more, &gso_ways, x);
 	flush_ring(x);
 	reap(x);
 }
 
-void xd_xsk_stats(const struct xd_xsk *x, struct xd_xsk_stats *stats)
+static bool tx_pending(const struct xd_socket *s)
 {
-	struct xdp_statistics s = { 0 };
-	socklen_t len = sizeof(s);
+	return unsent(const_xsk_of(s));
+}
 
-	*stats = (struct xd_xsk_stats){
+/*
+ * In copy mode the packets that a receiver has not taken yet fill the send buffer of the socket
+ * (EAGAIN).
+ */
+static bool tx_stalled(const struct xd_socket *s)
+{
+	return const_xsk_of(s)->tx_stalled;
+}
+
+static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
+{
+	const struct xd_xsk *x = const_xsk_of(s);
+	struct xdp_statistics k = { 0 };
+	socklen_t len = sizeof(k);
+
+	*stats = (struct xd_socket_stats){
 		.rx_no_metadata = xd_counted(&x->stats.rx_no_metadata),
 		.rx_too_long = xd_counted(&x->stats.rx_too_long),
 		.rx_gso_frames = xd_counted(&x->stats.rx_gso_frames),
@@ -616,10 +526,155 @@ void xd_xsk_stats(const struct xd_xsk *x, struct xd_xsk_stats *stats)
 		.tx_kicks = xd_counted(&x->stats.tx_kicks),
 		.tx_gso_frames = xd_counted(&x->stats.tx_gso_frames),
 		.tx_gso_packets = xd_counted(&x->stats.tx_gso_packets),
-		.rx_depth = __atomic_load_n(&x->rx_depth, __ATOMIC_RELAXED),
+		.rx_buffers = __atomic_load_n(&x->rx_depth, __ATOMIC_RELAXED),
 	};
-	if (!getsockopt(xd_xsk_fd(x), SOL_XDP, XDP_STATISTICS, &s, &len)) {
-		stats->rx_ring_full = s.rx_ring_full + s.rx_dropped;
-		stats->rx_fill_empty = s.rx_fill_ring_empty_descs;
+	if (!getsockopt(x->socket.fd, SOL_XDP, XDP_STATISTICS, &k, &len))
+		stats->rx_ring_full = k.rx_ring_full + k.rx_dropped + k.rx_fill_ring_empty_descs;
+}
+
+/* ---- open and close ---------------------------------------------------------------- */
+
+static void close_xsk(struct xd_socket *s)
+{
+	struct xd_xsk *x = xsk_of(s);
+
+	if (x->tx_gso >= 0)
+		close(x->tx_gso);
+	if (x->xsk)
+		xsk_socket__delete(x->xsk);
+	if (x->umem)
+		xsk_umem__delete(x->umem);
+	if (x->area)
+		munmap(x->area, x->area_size);
+	free(x->tx_free);
+	free(x->rx_spare);
+	free(x->rx_used);
+	free(x);
+}
+
+static const struct xd_socket_ops xsk_ops = {
+	.close = close_xsk,
+	.recv = recv_frames,
+	.recv_done = recv_done,
+	.pending = rx_pending,
+	.tx_get = tx_get,
+	.tx_put = tx_put,
+	.tx_cancel = tx_cancel,
+	.tx_flush = tx_flush,
+	.tx_pending = tx_pending,
+	.tx_stalled = tx_stalled,
+	.sends_gso = sends_gso,
+	.stats = read_stats,
+};
+
+static int create_socket(struct xd_xsk *x, const struct xd_xsk_config *c)
+{
+	struct xsk_socket_config cfg = {
+		.rx_size = c->rx_size,
+		.tx_size = c->tx_size,
+		.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD,
+		.bind_flags = (__u16)(XDP_USE_NEED_WAKEUP |
+				      (c->zerocopy ? XDP_ZEROCOPY : XDP_COPY) |
+				      (c->multi_buffer ? XDP_USE_SG : 0)),
+	};
+	int err = 0;
+
+	for (int i = 0; i < BIND_RETRIES; i++) {
+		err = xsk_socket__create(&x->xsk, c->ifname, c->queue, x->umem, &x->rx, &x->tx,
+					 &cfg);
+		if (err != -EBUSY)
+			break;
+		usleep(BIND_RETRY_US);
 	}
+	if (err)
+		x->xsk = NULL;
+	return err;
+}
+
+static int create_umem(struct xd_xsk *x, const struct xd_xsk_config *c)
+{
+	struct xsk_umem_config cfg = {
+		/*
+		 * Twice the number of frames: the kernel delivers packets before it advances the
+		 * consumer index of the fill ring.
+		 */
+		.fill_size = c->rx_size * 2,
+		.comp_size = c->tx_size,
+		.frame_size = FRAME_SIZE,
+	};
+	int err;
+
+	x->area_size = ((size_t)c->rx_size + c->tx_size) * FRAME_SIZE;
+	x->area = mmap(NULL, x->area_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+	if (x->area == MAP_FAILED) {
+		x->area = NULL;
+		return -ENOMEM;
+	}
+	madvise(x->area, x->area_size, MADV_HUGEPAGE);
+	err = xsk_umem__create(&x->umem, x->area, x->area_size, &x->fill, &x->comp, &cfg);
+	if (err)
+		x->umem = NULL;
+	return err;
+}
+
+/* The first buffers are to receive into, the others to send from. */
+static int init_frames(struct xd_xsk *x, const struct xd_xsk_config *c)
+{
+	uint32_t all = c->rx_size + c->tx_size;
+
+	x->rx_spare = calloc(c->rx_size, sizeof(*x->rx_spare));
+	x->tx_free = calloc(c->tx_size, sizeof(*x->tx_free));
+	if (!x->rx_spare || !x->tx_free)
+		return -ENOMEM;
+	x->rx_frames = x->rx_spare_count = c->rx_size;
+	x->tx_free_count = c->tx_size;
+	for (uint32_t i = 0; i < c->rx_size; i++)
+		x->rx_spare[i] = (uint64_t)(c->rx_size - 1 - i) * FRAME_SIZE;
+	for (uint32_t i = 0; i < c->tx_size; i++)
+		x->tx_free[i] = (uint64_t)(all - 1 - i) * FRAME_SIZE;
+	return 0;
+}
+
+static void open_gso(struct xd_xsk *x, const struct xd_xsk_config *c)
+{
+	if (!c->gso || c->zerocopy)
+		return;
+	x->tx_gso = xd_gso_open(c->ifname);
+	if (x->tx_gso < 0)
+		xd_log(XD_NOTICE, "GSO frames are not sent on %s: packet socket: %s", c->ifname,
+		       strerror(-x->tx_gso));
+}
+
+int xd_xsk_open(struct xd_socket **socket, const struct xd_xsk_config *c)
+{
+	struct xd_xsk *x = calloc(1, sizeof(*x));
+	int err = -ENOMEM;
+
+	if (!x)
+		return -ENOMEM;
+	x->socket.ops = &xsk_ops;
+	x->multi_buffer = c->multi_buffer;
+	x->receivers = c->receivers;
+	xd_rx_depth_init(&x->depth, c->rx_size, c->of_qp);
+	x->tx_gso = -1;
+	x->rx_used = calloc(RX_DESCS, sizeof(*x->rx_used));
+	if (!x->rx_used)
+		goto fail;
+	err = init_frames(x, c);
+	if (!err)
+		err = create_umem(x, c);
+	if (err)
+		goto fail;
+	err = create_socket(x, c);
+	if (err)
+		goto fail;
+	set_rx_depth(x, c->rx_size);
+	open_gso(x, c);
+	x->socket.fd = xsk_socket__fd(x->xsk);
+	*socket = &x->socket;
+	return 0;
+fail:
+	close_xsk(&x->socket);
+	return err;
 }

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The XDP program: load, attach (bpf_link), pin; and the maps that mirror the daemon's tables. Each
- * update of a map is a system call: for control paths only. Updates are thread-safe: workers update
- * keys, and QPs that fail.
- */
+/* The XDP program and its maps: load, attach (bpf_link), pin. */
 #ifndef XD_XDP_H
 #define XD_XDP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <xroce/reason.h>
-#include <xroce/tables.h>
-
 struct xd_gso;
 struct xd_options;
+struct xd_tables;
 struct xd_xdp;
 
 /* Loads the program and pins the maps. ifname: for messages. Logs errors. */
@@ -48,24 +42,7 @@ const char *xd_xdp_pins(const struct xd_xdp *x);
 void xd_xdp_no_zerocopy(struct xd_xdp *x, int err);
 int xd_xdp_xsk_set(struct xd_xdp *x, uint32_t queue, int xsk_fd);
 
-int xd_xdp_qp_set(struct xd_xdp *x, uint32_t qpn, const struct xr_qp_entry *entry);
-int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn);
-int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry);
-int xd_xdp_key_del(struct xd_xdp *x, uint32_t index);
-int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index);
-int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr);
-/* Returns the mapped array of sequence windows, by QP slot. */
-struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x);
-
-/* Reads the counter of a reason, summed over CPUs. */
-int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat);
-
-/*
- * Packets that the XDP program drops: reports them from now on or no longer; passes at most `most`
- * reports to fn and returns the number that was lost since the last call.
- */
-typedef void (*xd_refused_fn)(void *arg, const struct xr_refused *r);
-void xd_xdp_report_refused(struct xd_xdp *x, bool on);
-uint64_t xd_xdp_refused(struct xd_xdp *x, uint32_t most, xd_refused_fn fn, void *arg);
+/* The BPF maps */
+struct xd_tables *xd_xdp_tables(struct xd_xdp *x);
 
 #endif /* XD_XDP_H */

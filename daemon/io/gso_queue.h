@@ -9,20 +9,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gso_send.h"
+#include "gso_run.h"
+
+/* Runs that are sent at once, at most */
+#define XD_GSO_RUNS 4
 
 struct xd_gso_queue {
-	struct xd_gso_run run[XD_GSO_MESSAGES]; /* frames join the last one */
-	uint32_t last;				/* its index */
-	uint32_t left;	  /* frames that the latest flush left in the last run */
-	uint32_t buffers; /* of all frames */
-	struct xd_gso_message message[XD_GSO_MESSAGES];
+	struct xd_gso_run run[XD_GSO_RUNS]; /* frames join the last one */
+	uint32_t last;			    /* its index */
+	uint32_t left;			    /* frames that the latest flush left in the last run */
+	uint32_t buffers;		    /* of all frames */
 };
 
 /* The ways by which frames leave the queue */
 struct xd_gso_ways {
 	/* Sends runs. Returns the number of those that were sent, 0: none. */
-	uint32_t (*send)(void *ctx, struct xd_gso_message *messages, uint32_t n);
+	uint32_t (*send)(void *ctx, const struct xd_gso_run *runs, uint32_t n);
 	/* Takes back the buffers of a frame that was sent. */
 	void (*sent)(void *ctx, const struct xt_frame *frame);
 	/* Sends a frame alone: its run has no other, or was not sent. */

@@ -16,14 +16,12 @@ static void free_run(struct xd_gso_run *run, const struct xd_gso_ways *ways, voi
 }
 
 /* Sends runs of at least two frames. Returns the number of those that were sent. */
-static uint32_t send_together(struct xd_gso_queue *q, struct xd_gso_run *run, uint32_t n,
-			      const struct xd_gso_ways *ways, void *ctx)
+static uint32_t send_together(struct xd_gso_run *run, uint32_t n, const struct xd_gso_ways *ways,
+			      void *ctx)
 {
 	uint32_t sent;
 
-	for (uint32_t i = 0; i < n; i++)
-		xd_gso_run_message(&run[i], &q->message[i]);
-	sent = ways->send(ctx, q->message, n);
+	sent = ways->send(ctx, run, n);
 	for (uint32_t i = 0; i < sent; i++)
 		free_run(&run[i], ways, ctx);
 	return sent;
@@ -47,7 +45,7 @@ static void send_all(struct xd_gso_queue *q, const struct xd_gso_ways *ways, voi
 	while (run < end) {
 		n = count_joined(run, end);
 		if (n)
-			n = send_together(q, run, n, ways, ctx);
+			n = send_together(run, n, ways, ctx);
 		if (!n)
 			send_singly(run++, ways, ctx);
 		run += n;
@@ -58,7 +56,7 @@ static void send_all(struct xd_gso_queue *q, const struct xd_gso_ways *ways, voi
 /* A short run waits for those behind it, to leave with them in one system call. */
 static void next_run(struct xd_gso_queue *q, const struct xd_gso_ways *ways, void *ctx)
 {
-	if (q->last + 1 == XD_GSO_MESSAGES || xd_gso_run_is_long(&q->run[q->last]))
+	if (q->last + 1 == XD_GSO_RUNS || xd_gso_run_is_long(&q->run[q->last]))
 		send_all(q, ways, ctx);
 	else
 		q->last++;

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The way in which packets enter and leave a device: XDP with AF_XDP sockets (daemon/xdp/) or UDP
+ * sockets (daemon/udp/). Nothing above knows which one it has.
+ *
+ * struct xd_io is the way of a whole device, for the control thread. struct xd_socket is one
+ * worker's part of it and not thread-safe: it belongs to its worker, or to the control thread while
+ * it pauses that worker.
+ */
+#ifndef XD_IO_H
+#define XD_IO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/transport/transport.h"
+
+struct json;
+struct xd_io;
+struct xd_socket;
+struct xd_tables;
+
+/* Packets that a worker receives at once */
+#define XD_BATCH 64
+
+/* ---- a worker's socket -------------------------------------------------------------------- */
+
+struct xd_socket_stats {
+	uint64_t tx_kicks;			/* system calls to send */
+	uint64_t tx_full;			/* no frame or descriptor free to send */
+	uint64_t tx_gso_frames, tx_gso_packets; /* sent, and the packets in them */
+	uint64_t rx_gso_frames, rx_gso_packets; /* received, and the packets in them */
+	uint64_t rx_gso_refused; /* packets in received GSO frames that were left out */
+	uint64_t rx_too_long;	 /* frames of too many descriptors or packets */
+	uint64_t rx_no_metadata; /* frames that did not come from the XDP program of xroce */
+	uint64_t rx_ring_full;	 /* dropped by the kernel */
+	uint32_t rx_buffers;	 /* that the kernel has to receive into */
+};
+
+struct xd_socket_ops {
+	void (*close)(struct xd_socket *s);
+	unsigned int (*recv)(struct xd_socket *s, struct xt_frame *frames, unsigned int max,
+			     uint64_t now);
+	void (*recv_done)(struct xd_socket *s);
+	bool (*pending)(struct xd_socket *s);
+	bool (*tx_get)(struct xd_socket *s, uint32_t len, struct xt_frame *frame);
+	void (*tx_put)(struct xd_socket *s, const struct xt_frame *frame);
+	void (*tx_cancel)(struct xd_socket *s, const struct xt_frame *frame);
+	void (*tx_flush)(struct xd_socket *s, bool more);
+	bool (*tx_pending)(const struct xd_socket *s);
+	bool (*tx_stalled)(const struct xd_socket *s);
+	bool (*sends_gso)(const struct xd_socket *s);
+	void (*stats)(const struct xd_socket *s, struct xd_socket_stats *stats);
+};
+
+struct xd_socket {
+	const struct xd_socket_ops *ops;
+	int fd; /* becomes readable when there is something to receive */
+};
+
+static inline void xd_socket_close(struct xd_socket *s) /* NULL allowed */
+{
+	if (s)
+		s->ops->close(s);
+}
+
+/*
+ * Receives up to max packets, at most XD_BATCH, with their metadata. The frames are valid until
+ * xd_socket_recv_done(), which must follow each call that returned more than 0.
+ */
+static inline unsigned int xd_socket_recv(struct xd_socket *s, struct xt_frame *frames,
+					  unsigned int max, uint64_t now)
+{
+	return s->ops->recv(s, frames, max, now);
+}
+
+static inline void xd_socket_recv_done(struct xd_socket *s)
+{
+	s->ops->recv_done(s);
+}
+
+/* Returns true if there is something to receive. */
+static inline bool xd_socket_pending(struct xd_socket *s)
+{
+	return s->ops->pending(s);
+}
+
+/*
+ * Takes buffers for a packet of len bytes, whose payload starts at frame->meta.payload_off. Returns
+ * false if none are free. Then put or cancel it.
+ */
+static inline bool xd_socket_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *frame)
+{
+	return s->ops->tx_get(s, len, frame);
+}
+
+static inline void xd_socket_tx_put(struct xd_socket *s, const struct xt_frame *frame)
+{
+	s->ops->tx_put(s, frame);
+}
+
+static inline void xd_socket_tx_cancel(struct xd_socket *s, const struct xt_frame *frame)
+{
+	s->ops->tx_cancel(s, frame);
+}
+
+/*
+ * Sends the packets put since the last call. more: it is called again at once, so packets that
+ * could be joined with those of that time may wait.
+ */
+static inline void xd_socket_tx_flush(struct xd_socket *s, bool more)
+{
+	s->ops->tx_flush(s, more);
+}
+
+/* Returns true if the kernel has not taken all packets yet: flush again soon. */
+static inline bool xd_socket_tx_pending(const struct xd_socket *s)
+{
+	return s->ops->tx_pending(s);
+}
+
+/* Returns true if the last flush moved nothing, although there were packets. */
+static inline bool xd_socket_tx_stalled(const struct xd_socket *s)
+{
+	return s->ops->tx_stalled(s);
+}
+
+/* Returns true if packets of a flow leave joined; once that failed, they do not. Any thread. */
+static inline bool xd_socket_sends_gso(const struct xd_socket *s)
+{
+	return s->ops->sends_gso(s);
+}
+
+/* Any thread. */
+static inline void xd_socket_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
+{
+	s->ops->stats(s, stats);
+}
+
+/* ---- the way of a device -------------------------------------------------------------------- */
+
+struct xd_io_ops {
+	const char *name; /* as in --io */
+	unsigned int (*workers)(const struct xd_io *io);
+	int (*open)(struct xd_io *io, uint32_t worker, const struct xt_receivers *receivers,
+		    struct xd_socket **socket);
+	void (*tune)(const struct xd_io *io, struct xt_tuning *t);
+	int (*attach)(struct xd_io *io);
+	bool (*is_attached)(const struct xd_io *io);
+	int (*give_pins)(struct xd_io *io);
+	void (*detach)(struct xd_io *io);
+	void (*free)(struct xd_io *io);
+	uint32_t (*max_mtu)(const struct xd_io *io);
+	const char *(*mode)(const struct xd_io *io);
+	void (*show)(const struct xd_io *io, struct json *j);
+	void (*log_hints)(const struct xd_io *io);
+};
+
+struct xd_io {
+	const struct xd_io_ops *ops;
+	struct xd_tables *tables;
+};
+
+/* Returns how many workers the device has: 1..XR_MAX_WORKERS. */
+static inline unsigned int xd_io_workers(const struct xd_io *io)
+{
+	return io->ops->workers(io);
+}
+
+/* Opens a worker's socket. receivers: the QPs that will receive. Logs errors. */
+static inline int xd_io_open(struct xd_io *io, uint32_t worker,
+			     const struct xt_receivers *receivers, struct xd_socket **socket)
+{
+	return io->ops->open(io, worker, receivers, socket);
+}
+
+/* Adapts the limits of an engine to what the sockets of this host and of its peers can hold. */
+static inline void xd_io_tune(const struct xd_io *io, struct xt_tuning *t)
+{
+	io->ops->tune(io, t);
+}
+
+/* Packets arrive from now on. All sockets are open. Logs errors. */
+static inline int xd_io_attach(struct xd_io *io)
+{
+	return io->ops->attach(io);
+}
+
+/* Returns false if somebody else has taken away what makes packets arrive. */
+static inline bool xd_io_is_attached(const struct xd_io *io)
+{
+	return io->ops->is_attached(io);
+}
+
+/*
+ * Returns a locked directory of files that show the tables, which the caller has to close, and
+ * whose files it has to remove from now on; -1: there are none.
+ */
+static inline int xd_io_give_pins(struct xd_io *io)
+{
+	return io->ops->give_pins(io);
+}
+
+/* No packets arrive any more. The tables stay usable. */
+static inline void xd_io_detach(struct xd_io *io)
+{
+	io->ops->detach(io);
+}
+
+static inline void xd_io_free(struct xd_io *io) /* NULL allowed */
+{
+	if (io)
+		io->ops->free(io);
+}
+
+/* Returns the largest path MTU. */
+static inline uint32_t xd_io_max_mtu(const struct xd_io *io)
+{
+	return io->ops->max_mtu(io);
+}
+
+/* Returns the mode of operation as text. */
+static inline const char *xd_io_mode(const struct xd_io *io)
+{
+	return io->ops->mode(io);
+}
+
+/* Adds the members of `xroce status` that describe this way. */
+static inline void xd_io_show(const struct xd_io *io, struct json *j)
+{
+	io->ops->show(io, j);
+}
+
+/* Logs what makes this way slow, or keeps it from working in part. */
+static inline void xd_io_log_hints(const struct xd_io *io)
+{
+	io->ops->log_hints(io);
+}
+
+#endif /* XD_IO_H */

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "maps.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <xroce/bits.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
+#include "xroce.skel.h"
+
+static int map_fd(const struct bpf_map *map)
+{
+	return bpf_map__fd(map);
+}
+
+static struct xd_maps *maps_of(struct xd_tables *t)
+{
+	return (struct xd_maps *)t;
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+static int update(const struct bpf_map *map, const void *key, const void *value)
+{
+	return bpf_map_update_elem(map_fd(map), key, value, BPF_ANY);
+}
+
+static int delete (const struct bpf_map *map, const void *key)
+{
+	int err = bpf_map_delete_elem(map_fd(map), key);
+
+	return err == -ENOENT ? 0 : err;
+}
+
+static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
+{
+	return update(maps_of(t)->skel->maps.qps, &qpn, entry);
+}
+
+static int del_qp(struct xd_tables *t, uint32_t qpn)
+{
+	return delete (maps_of(t)->skel->maps.qps, &qpn);
+}
+
+static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
+{
+	return update(maps_of(t)->skel->maps.keys, &index, entry);
+}
+
+static int del_key(struct xd_tables *t, uint32_t index)
+{
+	return delete (maps_of(t)->skel->maps.keys, &index);
+}
+
+static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
+{
+	struct xr_addr_entry entry = { .gid_index = gid_index };
+
+	return update(maps_of(t)->skel->maps.addrs, addr, &entry);
+}
+
+static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
+{
+	return delete (maps_of(t)->skel->maps.addrs, addr);
+}
+
+static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
+{
+	int cpus = libbpf_num_possible_cpus(), err;
+	struct xr_stat *per_cpu;
+	uint32_t key = reason;
+
+	if (cpus < 0)
+		return cpus;
+	per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
+	if (!per_cpu)
+		return -ENOMEM;
+	*stat = (struct xr_stat){ 0 };
+	err = bpf_map_lookup_elem(map_fd(maps_of(t)->skel->maps.stats), &key, per_cpu);
+	for (int c = 0; c < cpus && !err; c++) {
+		stat->packets += per_cpu[c].packets;
+		stat->bytes += per_cpu[c].bytes;
+	}
+	free(per_cpu);
+	return err;
+}
+
+/* ---- refused packets ------------------------------------------------------------------------ */
+
+static void report_refused(struct xd_tables *t, bool on)
+{
+	__atomic_store_n(&maps_of(t)->skel->bss->report_refused, on, __ATOMIC_RELAXED);
+}
+
+static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
+{
+	struct xd_maps *m = maps_of(t);
+	uint64_t lost = __atomic_load_n(&m->skel->bss->refused_lost, __ATOMIC_RELAXED), n;
+
+	m->refused.left = most;
+	m->refused.fn = fn;
+	m->refused.arg = arg;
+	ring_buffer__consume(m->refused.ring);
+	n = lost - m->refused.lost;
+	m->refused.lost = lost;
+	return n;
+}
+
+static const struct xd_tables_ops maps_ops = {
+	.qp_set = set_qp,
+	.qp_del = del_qp,
+	.key_set = set_key,
+	.key_del = del_key,
+	.addr_set = set_addr,
+	.addr_del = del_addr,
+	.stat = read_stat,
+	.report_refused = report_refused,
+	.refused = take_refused,
+};
+
+/* ---- creation ------------------------------------------------------------------------------- */
+
+static uint32_t qps(const struct xd_options *opt)
+{
+	return opt->max_qp + XD_OWN_QPS;
+}
+
+static int create(struct xd_maps *m, const struct xd_options *opt)
+{
+	struct bpf_program *prog;
+
+	m->skel = xroce_bpf__open();
+	if (!m->skel)
+		return -errno;
+	bpf_object__for_each_program(prog, m->skel->obj) bpf_program__set_autoload(prog, false);
+	bpf_map__set_max_entries(m->skel->maps.qps, qps(opt));
+	/*
+	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
+	 * the kernel allocates here, 16 bytes each.
+	 */
+	bpf_map__set_max_entries(m->skel->maps.keys, 2 * opt->max_mr);
+	bpf_map__set_max_entries(m->skel->maps.psns, xr_pow2_roundup(qps(opt)));
+	m->skel->rodata->nak_rate = opt->nak_rate;
+	return xroce_bpf__load(m->skel);
+}
+
+static int map_psns(struct xd_maps *m, const struct xd_options *opt)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *p;
+
+	m->psns_size = (xr_pow2_roundup(qps(opt)) * sizeof(struct xr_psn_entry) + page - 1) &
+		       ~(page - 1);
+	p = mmap(NULL, m->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(m->skel->maps.psns),
+		 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	m->tables.psns = p;
+	return 0;
+}
+
+static int on_refused(void *arg, void *data, size_t size)
+{
+	struct xd_maps *m = arg;
+
+	m->refused.fn(m->refused.arg, data);
+	return --m->refused.left ? 0 : -ECANCELED;
+}
+
+static int map_refused(struct xd_maps *m)
+{
+	m->refused.ring = ring_buffer__new(map_fd(m->skel->maps.refused), on_refused, m, NULL);
+	return m->refused.ring ? 0 : -errno;
+}
+
+int xd_maps_make(struct xd_maps *m, const struct xd_options *opt)
+{
+	int err;
+
+	m->tables.ops = &maps_ops;
+	xd_pins_init(&m->pins);
+	err = create(m, opt);
+
+	if (err) {
+		xd_log(XD_ERR, "creating the BPF maps: %s%s", strerror(-err),
+		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
+		return err;
+	}
+	err = map_psns(m, opt);
+	if (err) {
+		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
+		return err;
+	}
+	err = map_refused(m);
+	if (err) {
+		xd_log(XD_ERR, "mapping the ring of refused packets: %s", strerror(-err));
+		return err;
+	}
+	return xd_pins_make(&m->pins, opt, m->skel->obj);
+}
+
+void xd_maps_free(struct xd_maps *m)
+{
+	if (m->tables.psns)
+		munmap(m->tables.psns, m->psns_size);
+	ring_buffer__free(m->refused.ring);
+	xd_pins_free(&m->pins);
+	xroce_bpf__destroy(m->skel);
+}
