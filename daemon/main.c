@@ -39,6 +39,7 @@
 #include "daemon/objects/engine_events.h"
 #include "daemon/objects/port.h"
 #include "daemon/server/server.h"
+#include "daemon/udp/udp_io.h"
 #include "daemon/xdp/xdp_io.h"
 #include "watchdog.h"
 
@@ -280,22 +281,34 @@ static int open_net(struct daemon *d)
 	return err;
 }
 
+static int open_io(struct daemon *d)
+{
+	struct xd_device *dev = &d->dev;
+	const struct xd_link *link = xd_net_link(dev->net);
+	const struct xd_xdp_io_config xdp = {
+		.opt = dev->opt,
+		.link = link,
+		.helper = d->helper,
+	};
+	const struct xd_udp_io_config udp = {
+		.opt = dev->opt,
+		.link = link,
+	};
+
+	return dev->opt->io == XD_IO_SOCKET ? xd_udp_io_new(&udp, &dev->io)
+					    : xd_xdp_io_new(&xdp, &dev->io);
+}
+
 static int open_datapath(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
-	const struct xd_xdp_io_config xdp = {
-		.opt = dev->opt,
-		.link = xd_net_link(dev->net),
-		.helper = d->helper,
-	};
 	struct xd_workers_config config = {
 		.opt = dev->opt,
 		.shared = &dev->shared,
 		.events = &xd_engine_events,
 	};
-	int err;
+	int err = open_io(d);
 
-	err = xd_xdp_io_new(&xdp, &dev->io);
 	if (err)
 		return err;
 	dev->tables = dev->io->tables;

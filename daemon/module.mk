@@ -11,7 +11,8 @@ fault_SRCS := fault.c fault_mads.c $(fault_text_SRCS)
 datapath_SRCS := $(addprefix daemon/datapath/, \
 	boost.c capture.c capture_options.c delay.c doorbells.c $(fault_SRCS) frame.c inbox.c spin.c worker.c \
 	worker_capture.c worker_faults.c worker_idle.c worker_lock.c worker_ops.c workers.c)
-io_SRCS := $(addprefix daemon/io/,gso_queue.c gso_run.c gso_split.c)
+io_SRCS := $(addprefix daemon/io/,gso_queue.c gso_run.c gso_split.c verdict.c)
+udp_SRCS := $(addprefix daemon/udp/,receive.c send.c sockets.c udp_io.c)
 xdp_SRCS := $(addprefix daemon/xdp/,dispatcher.c gso.c gso_send.c maps.c pins.c rx_depth.c xdp.c xdp_io.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c on_demand.c private.c proc.c \
@@ -41,7 +42,7 @@ control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memo
 	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(io_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
-	$(xdp_SRCS) \
+	$(udp_SRCS) $(xdp_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lz -lcap -lpthread

@@ -19,7 +19,7 @@
 
 #include "log.h"
 
-enum kind { TEXT, NUMBER, SIZE, POWER2, ATTACH, GSO, LEVEL };
+enum kind { TEXT, NUMBER, SIZE, POWER2, IO, ATTACH, GSO, LEVEL };
 
 struct option_row {
 	const char *name, *arg, *text;
@@ -51,6 +51,9 @@ static const struct option_row rows[] = {
 	  AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
 	{ "metrics", "ADDRESS", "serve metrics by HTTP at IP:PORT, [IP]:PORT or /PATH (none)", TEXT,
 	  AT(metrics), 0, ROOM(metrics) },
+	{ "io", "WAY", "way of packets: auto, xdp or socket (auto)", IO, AT(io), 0, 0 },
+	{ "workers", "N", "threads that process packets, with --io socket; 0: by processors (0)",
+	  NUMBER, AT(workers), 0, 64 },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
 	{ "gso", "MODE", "send and receive GSO frames: auto or off (auto)", GSO, AT(gso), 0, 0 },
 	{ "dispatcher", "PRIORITY", "attach behind the dispatcher of libxdp, 0: without (0)",
@@ -138,6 +141,9 @@ static const struct option_row rows[] = {
 struct word {
 	const char *name;
 	int value;
+};
+static const struct word io_words[] = {
+	{ "auto", XD_IO_AUTO }, { "xdp", XD_IO_XDP }, { "socket", XD_IO_SOCKET }, { NULL, 0 }
 };
 static const struct word attach_words[] = { { "auto", XD_ATTACH_AUTO },
 					    { "zerocopy", XD_ATTACH_ZEROCOPY },
@@ -273,6 +279,8 @@ static const char *set_value(struct xd_options *o, const struct option_row *row,
 		return NULL;
 	case ATTACH:
 		return set_word((int *)at, attach_words, value);
+	case IO:
+		return set_word((int *)at, io_words, value);
 	case GSO:
 		return set_word((int *)at, gso_words, value);
 	case LEVEL:

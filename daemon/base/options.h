@@ -19,6 +19,7 @@
 #define XD_CONFIG_DIR "/etc/xroce"
 
 enum xd_gso_option { XD_GSO_AUTO, XD_GSO_OFF };
+enum xd_io_option { XD_IO_AUTO, XD_IO_XDP, XD_IO_SOCKET };
 enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
 
 /* QPs that the daemon itself may have in addition to max_qp: QP 1 */
@@ -34,6 +35,8 @@ struct xd_options {
 	char group[64];		      /* group that may connect besides root; empty: none */
 	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
 	char metrics[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* address; empty: none */
+	enum xd_io_option io;
+	uint32_t workers; /* with UDP sockets; 0: by processors */
 	enum xd_attach attach;
 	enum xd_gso_option gso;
 	uint32_t dispatcher; /* priority behind the dispatcher of libxdp; 0: without */

@@ -217,7 +217,7 @@ static int tune_engine(struct xd_worker *w)
 	const struct xd_workers_config *c = &w->all->config;
 	struct xt_tuning t = XT_TUNING_DEFAULT;
 
-	xd_io_tune(c->io, &t);
+	xd_io_tune(c->io, w->index, w->socket, &t);
 	t.uc_rate = c->opt->uc_rate * 1000;
 	return xt_engine_tune(w->engine, &t);
 }
@@ -241,9 +241,9 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 	w->engine = xt_engine_new(&xd_worker_ops, w, all->config.shared);
 	err = w->epoll < 0 || w->wake_fd < 0 || !w->delay || !w->self || !w->engine ? -ENOMEM : 0;
 	if (!err)
-		err = tune_engine(w);
-	if (!err)
 		err = xd_io_open(all->config.io, index, &all->config.shared->receivers, &w->socket);
+	if (!err)
+		err = tune_engine(w);
 	if (!err)
 		err = watch_wake_fd(w);
 	if (err) {

@@ -18,7 +18,8 @@ int xd_helper_take(struct xd_helper *h, int listen_fd, int lock_fd, int pins_fd)
 		[XD_TAKE_PINS] = pins_fd,
 	};
 
-	return xd_message_send(xd_helper_fd(h), &r, sizeof(r), fds, XD_TAKE_FDS, 0);
+	return xd_message_send(xd_helper_fd(h), &r, sizeof(r), fds,
+			       pins_fd < 0 ? XD_TAKE_PINS : XD_TAKE_FDS, 0);
 }
 
 void xd_helper_steer(struct xd_helper *h, uint32_t served, uint32_t queues)

@@ -80,7 +80,8 @@ uint32_t xd_disconnect_build(const struct xd_dreq *d, uint8_t *frame)
 	struct xt_template t;
 
 	xt_template_build(&t, &d->path, XR_GSI_QPN,
-			  xt_source_port(&d->path, XR_GSI_QPN, XR_GSI_QPN));
+			  xt_source_port(&(struct xt_tuning)XT_TUNING_DEFAULT, &d->path, XR_GSI_QPN,
+					 XR_GSI_QPN));
 	memcpy(frame, t.bytes, t.len);
 	frame[t.bth_off] = XR_CLASS_UD | XR_OP_SEND_ONLY;
 	memcpy(frame + t.len, &deth, sizeof(deth));

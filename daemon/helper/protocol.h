@@ -17,7 +17,7 @@ enum xd_helper_op {
 	/*
 	 * By the socket between daemon and helper, without replies.
 	 * TAKE: the daemon has started; once. Descriptors: the listening socket, the lock of the
-	 * device name, the locked directory of pinned maps.
+	 * device name, the locked directory of pinned maps if there are any.
 	 */
 	XD_HELPER_TAKE = 1,
 	XD_HELPER_STEER,   /* steer RoCE to the first RX queues; once, before TAKE */

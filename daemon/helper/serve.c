@@ -177,12 +177,12 @@ static void on_listen(struct xd_serving *s)
 
 static void take(struct xd_serving *s, const int *fds, uint32_t n)
 {
-	if (n != XD_TAKE_FDS || s->taken[XD_TAKE_LISTEN] >= 0 ||
+	if (n < XD_TAKE_PINS || s->taken[XD_TAKE_LISTEN] >= 0 ||
 	    watch(s, fds[XD_TAKE_LISTEN], &s->taken[XD_TAKE_LISTEN])) {
 		xd_fds_close(fds, n);
 		return;
 	}
-	for (uint32_t i = 0; i < XD_TAKE_FDS; i++)
+	for (uint32_t i = 0; i < n; i++)
 		s->taken[i] = fds[i];
 }
 
@@ -244,13 +244,15 @@ void xd_serving_clean_up(struct xd_serving *s, const struct xd_places *places)
 	xd_steer_stop(s->steer);
 	if (s->taken[XD_TAKE_LISTEN] < 0)
 		return;
-	remove_pins(s->taken[XD_TAKE_PINS]);
-	rmdir(places->pins);
+	if (s->taken[XD_TAKE_PINS] >= 0) {
+		remove_pins(s->taken[XD_TAKE_PINS]);
+		rmdir(places->pins);
+	}
 	unlink(places->socket);
 	if (places->metrics)
 		unlink(places->metrics);
 	unlink(places->lock);
-	xd_fds_close(s->taken, XD_TAKE_FDS);
+	xd_fds_close(s->taken, s->taken[XD_TAKE_PINS] >= 0 ? XD_TAKE_FDS : XD_TAKE_PINS);
 }
 
 /* ---- the loop --------------------------------------------------------------------- */

@@ -30,8 +30,7 @@ static bool continues_ipv6(const uint8_t *first, const uint8_t *ip)
 	       same(first, ip, offsetof(struct xr_ipv6, next_header), XR_IPV6_HLEN);
 }
 
-/* Compares the headers of a frame with those of the first one, `index` frames before. */
-static bool continues(const struct xt_frame *a, const struct xt_frame *b, uint32_t index)
+bool xd_gso_continues(const struct xt_frame *a, const struct xt_frame *b, uint32_t index)
 {
 	const uint8_t *first = a->seg[0].data, *next = b->seg[0].data;
 	uint32_t ip = a->meta.ip_off, udp = a->meta.bth_off - XR_UDP_HLEN, bth = a->meta.bth_off;
@@ -80,7 +79,7 @@ bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *f)
 		run->ended = !possible(f);
 	} else if (run->ended || run->count == XD_GSO_RUN || size > run->size || !possible(f) ||
 		   run->total + size > MAX_DATAGRAM - XR_UDP_HLEN ||
-		   !continues(&run->frame[0], f, run->count)) {
+		   !xd_gso_continues(&run->frame[0], f, run->count)) {
 		return false;
 	}
 	keep(&run->frame[run->count++], f);

@@ -28,6 +28,7 @@ struct xd_tables;
 struct xd_socket_stats {
 	uint64_t tx_kicks;			/* system calls to send */
 	uint64_t tx_full;			/* no frame or descriptor free to send */
+	uint64_t tx_refused;			/* packets that the kernel refused to send */
 	uint64_t tx_gso_frames, tx_gso_packets; /* sent, and the packets in them */
 	uint64_t rx_gso_frames, rx_gso_packets; /* received, and the packets in them */
 	uint64_t rx_gso_refused; /* packets in received GSO frames that were left out */
@@ -144,7 +145,8 @@ struct xd_io_ops {
 	unsigned int (*workers)(const struct xd_io *io);
 	int (*open)(struct xd_io *io, uint32_t worker, const struct xt_receivers *receivers,
 		    struct xd_socket **socket);
-	void (*tune)(const struct xd_io *io, struct xt_tuning *t);
+	void (*tune)(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
+		     struct xt_tuning *t);
 	int (*attach)(struct xd_io *io);
 	bool (*is_attached)(const struct xd_io *io);
 	int (*give_pins)(struct xd_io *io);
@@ -174,10 +176,14 @@ static inline int xd_io_open(struct xd_io *io, uint32_t worker,
 	return io->ops->open(io, worker, receivers, socket);
 }
 
-/* Adapts the limits of an engine to what the sockets of this host and of its peers can hold. */
-static inline void xd_io_tune(const struct xd_io *io, struct xt_tuning *t)
+/*
+ * Adapts the settings of a worker's engine to its socket: what this host and its peers can hold,
+ * and how packets are steered to the socket.
+ */
+static inline void xd_io_tune(const struct xd_io *io, uint32_t worker,
+			      const struct xd_socket *socket, struct xt_tuning *t)
 {
-	io->ops->tune(io, t);
+	io->ops->tune(io, worker, socket, t);
 }
 
 /* Packets arrive from now on. All sockets are open. Logs errors. */

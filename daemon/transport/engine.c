@@ -91,6 +91,8 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 		return -EINVAL;
 	if (t->short_window && (t->short_window < t->window || t->short_window > 8192))
 		return -EINVAL;
+	if (t->qpn_modulus > XT_MAX_MODULUS || (t->qpn_modulus && t->qpn_rest >= t->qpn_modulus))
+		return -EINVAL;
 	e->tuning = *t;
 	xt_pace_set_uc(e, t->uc_rate);
 	if (!t->first_window)

@@ -2,7 +2,10 @@
 #include <endian.h>
 #include <string.h>
 
+#include <xroce/parse.h>
+
 #include "crc.h"
+#include "crc_change.h"
 #include "icrc.h"
 
 /* CRC of 8 bytes 0xff, which the ICRC covers in place of the local route header (RoCE has none) */
@@ -109,17 +112,80 @@ static bool offsets_fit(const struct xt_frame *frame)
 	       headers <= XR_IPV6_HLEN + XR_UDP_HLEN && m->payload_off >= m->bth_off + XR_BTH_HLEN;
 }
 
-bool xt_icrc_ok(const struct xt_frame *frame)
+/* Returns the offset of the ICRC of a received frame, 0 if offsets of the metadata are wrong. */
+static unsigned icrc_off(const struct xt_frame *frame)
 {
 	const struct xr_meta *m = &frame->meta;
-	uint32_t crc;
 	unsigned end;
 
 	if (!offsets_fit(frame))
-		return false;
+		return 0;
 	end = m->payload_off + m->payload_len + xt_pad_count(xt_bth(frame));
-	if (end + XR_ICRC_LEN > frame->len)
+	return end + XR_ICRC_LEN > frame->len ? 0 : end;
+}
+
+/* Returns the difference of the ICRC in a frame and the right one. */
+static uint32_t difference(const struct xt_frame *frame, unsigned end)
+{
+	return icrc_until(frame->seg, frame->nseg, frame->meta.ip_off, frame->meta.bth_off, end) ^
+	       stored_at(frame->seg, end);
+}
+
+bool xt_icrc_ok(const struct xt_frame *frame)
+{
+	unsigned end = icrc_off(frame);
+
+	return end && !difference(frame, end);
+}
+
+/* ---- identification of IPv4 ------------------------------------------------------------------ */
+
+#define ID_OFF 4	   /* in the IPv4 header: two bytes, before flags and fragment offset */
+#define ID_OR_DF 0x40ffffu /* the identification and "don't fragment" in these four bytes */
+
+/* Adds a change to the four bytes in the IPv4 header. */
+static void change_id(uint8_t *ip, uint32_t change)
+{
+	struct xr_ipv4 *h = (struct xr_ipv4 *)ip;
+
+	for (int i = 0; i < 4; i++, change >>= 8)
+		ip[ID_OFF + i] ^= change & 0xff;
+	h->check = 0;
+	h->check = (__be16)~xr_ipv4_sum(h);
+}
+
+bool xt_icrc_accept(struct xt_frame *frame)
+{
+	unsigned end = icrc_off(frame), behind = end - frame->meta.ip_off - ID_OFF - 4;
+	uint32_t wrong, change;
+
+	if (!end)
 		return false;
-	crc = icrc_until(frame->seg, frame->nseg, m->ip_off, m->bth_off, end);
-	return crc == stored_at(frame->seg, end);
+	wrong = difference(frame, end);
+	if (__builtin_expect(!wrong, true))
+		return true;
+	if (!frame->guessed_id || frame->meta.ip_version != 4 || behind > XT_CRC_BEHIND)
+		return false;
+	change = xt_crc32_change(wrong, behind);
+	if (change & ~ID_OR_DF)
+		return false;
+	change_id(frame->seg[0].data + frame->meta.ip_off, change);
+	return true;
+}
+
+void xt_icrc_set_id(struct xt_frame *frame, uint16_t id)
+{
+	uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
+	unsigned end = frame->len - XR_ICRC_LEN, i;
+	uint32_t change, wrong;
+
+	if (frame->meta.ip_version != 4)
+		return;
+	change = (uint32_t)(ip[ID_OFF] ^ id >> 8) | (ip[ID_OFF + 1] ^ (id & 0xffu)) << 8;
+	if (!change)
+		return;
+	change_id(ip, change);
+	wrong = xt_crc32_difference(change, end - frame->meta.ip_off - ID_OFF - 4);
+	for (i = 0; i < XR_ICRC_LEN; i++, wrong >>= 8)
+		*byte_at(frame->seg, end + i) ^= wrong & 0xff;
 }

@@ -32,4 +32,17 @@ void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsi
  */
 bool xt_icrc_ok(const struct xt_frame *frame);
 
+/*
+ * The same for frames whose IPv4 identification may be a guess (frame->guessed_id): if another
+ * identification, or the absence of "don't fragment", explains the ICRC, it is written into the
+ * header. 15 of 32 bits of the check are left then.
+ */
+bool xt_icrc_accept(struct xt_frame *frame);
+
+/*
+ * Changes the identification in the IPv4 header of a frame to be sent, and its checksums as far as
+ * the change goes: a wrong ICRC stays wrong.
+ */
+void xt_icrc_set_id(struct xt_frame *frame, uint16_t id);
+
 #endif /* XT_ICRC_H */

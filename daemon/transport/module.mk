@@ -11,6 +11,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	cq.c \
 	cq_event.c \
 	crc.c \
+	crc_change.c \
 	early.c \
 	ending.c \
 	engine.c \

@@ -83,13 +83,15 @@ void *xt_numbers_get(struct xt_numbers *t, uint32_t number)
 	return n ? n->item : NULL;
 }
 
-static uint32_t next_number(const struct xt_numbers *t, struct number *n, uint32_t slot)
+/* Generations give each slot numbers of each rest: a number is found after `modulus` attempts. */
+static uint32_t next_number(const struct xt_numbers *t, struct number *n, uint32_t slot,
+			    uint32_t modulus, uint32_t rest)
 {
 	uint32_t number;
 
 	do
 		number = xt_permute(&t->order, (n->generation++ << t->bits | slot) & XR_QPN_MASK);
-	while (number < 2 || number == XR_MULTICAST_QPN);
+	while (number < 2 || number == XR_MULTICAST_QPN || (modulus && number % modulus != rest));
 	return number;
 }
 
@@ -98,7 +100,8 @@ int xt_numbers_prepare(struct xt_numbers *t)
 	return xt_slots_prepare(&t->slots);
 }
 
-bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number)
+bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
+		       uint32_t *slot, uint32_t *number)
 {
 	struct number *n;
 
@@ -106,7 +109,7 @@ bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *
 	if (*slot == XT_NO_SLOT)
 		return false;
 	n = xt_slots_at(&t->slots, *slot);
-	n->number = *number = next_number(t, n, *slot);
+	n->number = *number = next_number(t, n, *slot, modulus, rest);
 	n->item = item;
 	return true;
 }

@@ -30,7 +30,8 @@ static uint32_t get16(const uint8_t *p)
 	return p[0] << 8 | p[1];
 }
 
-uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn)
+uint16_t xt_source_port(const struct xt_tuning *tuning, const struct xt_path *path, uint32_t qpn,
+			uint32_t dqpn)
 {
 	uint32_t v = path->flow_label;
 
@@ -40,7 +41,8 @@ uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn)
 		v = qpn * 0x9e3779b1u ^ dqpn;
 		v ^= v >> 16;
 	}
-	return ((v & 0x3fff) ^ (v & 0xfc000) >> 14) | 0xc000;
+	v = (v & 0x3fff) ^ (v & 0xfc000) >> 14;
+	return tuning->n_ports ? tuning->ports[v % tuning->n_ports] : v | 0xc000;
 }
 
 static uint32_t put_ethernet(uint8_t *p, const struct xt_path *path)
@@ -116,9 +118,8 @@ void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32
 	t->len = t->bth_off + XR_BTH_HLEN;
 }
 
-/* total: bytes of the frame */
-static void patch_lengths(struct xt_qp *qp, const struct xt_template *t, uint8_t *frame,
-			  uint32_t total)
+/* total: bytes of the frame; id: identification of the IPv4 header */
+static void patch_lengths(const struct xt_template *t, uint8_t *frame, uint32_t total, uint16_t id)
 {
 	uint8_t *ip = frame + t->ip_off;
 	uint32_t len = total - t->ip_off, sum;
@@ -129,8 +130,8 @@ static void patch_lengths(struct xt_qp *qp, const struct xt_template *t, uint8_t
 		return;
 	}
 	put16(ip + 2, len);
-	put16(ip + 4, qp->ip_id);
-	sum = t->ip_sum + len + qp->ip_id++;
+	put16(ip + 4, id);
+	sum = t->ip_sum + len + id;
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	put16(ip + 10, ~sum & 0xffff);
@@ -142,7 +143,8 @@ static void patch_destination(const struct xt_qp *qp, const struct xt_packet *p,
 	uint8_t *bth = frame + p->ah->tmpl.bth_off;
 	__be32 dqpn = htobe32(p->dqpn);
 
-	put16(bth - XR_UDP_HLEN, xt_source_port(&p->ah->path, qp->info.qpn, p->dqpn));
+	put16(bth - XR_UDP_HLEN,
+	      xt_source_port(&qp->engine->tuning, &p->ah->path, qp->info.qpn, p->dqpn));
 	memcpy(bth + 4, &dqpn, sizeof(dqpn));
 }
 
@@ -209,7 +211,7 @@ static void fill_headers(struct xt_qp *qp, const struct xt_packet *p, struct xt_
 
 	memcpy(headers, t->bytes, t->len);
 	memcpy(headers + t->len, p->ext, p->ext_len);
-	patch_lengths(qp, t, headers, frame->len);
+	patch_lengths(t, headers, frame->len, frame->ip_id);
 	if (p->ah)
 		patch_destination(qp, p, headers);
 	patch_bth(qp, headers + t->bth_off, p, pad);
@@ -239,6 +241,7 @@ static struct xt_frame frame_for(const struct xt_qp *qp, const struct xt_packet 
 
 	return (struct xt_frame){
 		.len = frame_len(qp, p, pad),
+		.ip_id = qp->ip_id,
 		.self = t->self,
 		.meta = {
 			.ip_version = t->ip_version,
@@ -260,6 +263,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 		e->tx_full = true;
 		return false;
 	}
+	qp->ip_id++;
 	fill(qp, p, &frame, pad);
 	XT_QP_COUNT(qp, tx_packets, 1);
 	XT_QP_COUNT(qp, tx_bytes, frame.len);
@@ -294,6 +298,7 @@ void xt_show(struct xt_qp *qp, const struct xt_packet *p)
 
 	if (!e->show_len || frame.len > sizeof(e->shown))
 		return;
+	qp->ip_id++;
 	frame.nseg = 1;
 	frame.seg[0] = (struct xt_seg){ e->shown, frame.len };
 	end = frame.len - pad - XR_ICRC_LEN;
@@ -325,6 +330,6 @@ void xt_grh_of_packet(struct xt_qp *qp, const struct xt_packet *p, uint8_t grh[X
 	uint8_t headers[XT_TEMPLATE_LEN];
 
 	memcpy(headers, t->bytes, t->len);
-	patch_lengths(qp, t, headers, frame_len(qp, p, -p->payload.len & 3));
+	patch_lengths(t, headers, frame_len(qp, p, -p->payload.len & 3), qp->ip_id++);
 	put_grh(grh, headers + t->ip_off, t->ip_version);
 }

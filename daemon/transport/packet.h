@@ -100,9 +100,10 @@ void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32
 /*
  * Returns the UDP source port, host byte order: the path's own, else a hash of the flow label
  * (IBTA A17), else of both QPNs. It is constant for a flow, so that multipath routing keeps packets
- * in order.
+ * in order. The hash selects one of the engine's ports if it has any.
  */
-uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn);
+uint16_t xt_source_port(const struct xt_tuning *tuning, const struct xt_path *path, uint32_t qpn,
+			uint32_t dqpn);
 /*
  * The 40 bytes in front of a received datagram (IBTA A17.4.5.2): the IPv6 header, or 20 zeros and
  * the IPv4 header. xt_grh_of_frame() takes them from a received frame, xt_grh_of_packet() computes

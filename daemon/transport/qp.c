@@ -106,9 +106,11 @@ static bool class_of(uint32_t type, uint8_t *class)
 static bool add_number(struct xt_qp *qp, bool gsi)
 {
 	struct xt_numbers *qps = qp->engine->shared->qps;
+	const struct xt_tuning *tuning = &qp->engine->tuning;
 
 	if (!gsi)
-		return xt_numbers_add(qps, qp, &qp->info.slot, &qp->info.qpn);
+		return xt_numbers_add_of(qps, qp, tuning->qpn_modulus, tuning->qpn_rest,
+					 &qp->info.slot, &qp->info.qpn);
 	qp->info.qpn = XR_GSI_QPN;
 	return xt_numbers_add_gsi(qps, qp, &qp->info.slot);
 }

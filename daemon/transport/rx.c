@@ -127,11 +127,11 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
  * frames use no room there. The UDP checksum comes last: in most packets it is 0, which costs
  * nothing to check.
  */
-static bool is_intact(struct xt_engine *e, const struct xt_frame *frame)
+static bool is_intact(struct xt_engine *e, struct xt_frame *frame)
 {
 	if (frame->forwarded)
 		return true;
-	if (!xt_icrc_ok(frame)) {
+	if (!xt_icrc_accept(frame)) {
 		e->counters.rx_icrc_errors++;
 		return false;
 	}

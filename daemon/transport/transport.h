@@ -95,6 +95,16 @@ struct xt_frame {
 	 * headers, and the QPN of the QP that sends.
 	 */
 	struct xr_meta meta;
+	/*
+	 * Frames to be sent: the identification of the IPv4 header. It counts the packets of the QP
+	 * unless tx_get() replaces it.
+	 */
+	uint16_t ip_id;
+	/*
+	 * Received frames: the identification in the IPv4 header is a guess, as a UDP socket does
+	 * not tell it. The engine corrects it if the ICRC says what it was.
+	 */
+	bool guessed_id;
 	bool forwarded;		  /* from xt_ops.forward: must not be forwarded again */
 	bool self;		  /* to or from a QP of this device, see struct xt_path */
 	struct xt_inject inject;  /* of received frames: an error of the QP */
@@ -169,6 +179,7 @@ struct xt_ops {
  * SMI and GSI) and 0xffffff (multicast) are not allocated.
  */
 struct xt_numbers;
+#define XT_MAX_MODULUS 64
 struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed);
 void xt_numbers_free(struct xt_numbers *t);
 /*
@@ -176,8 +187,17 @@ void xt_numbers_free(struct xt_numbers *t);
  * numbers meanwhile. Returns 0 or -ENOMEM.
  */
 int xt_numbers_prepare(struct xt_numbers *t);
-/* Returns false if there is no free slot or no memory. */
-bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number);
+/*
+ * The number is `rest` modulo `modulus`, which is at most XT_MAX_MODULUS; 0: any. Returns false if there is no
+ * free slot or no memory.
+ */
+bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
+		       uint32_t *slot, uint32_t *number);
+static inline bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot,
+				  uint32_t *number)
+{
+	return xt_numbers_add_of(t, item, 0, 0, slot, number);
+}
 /* Allocates the number XR_GSI_QPN. Returns false if it is in use, or as xt_numbers_add(). */
 bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot);
 void xt_numbers_del(struct xt_numbers *t, uint32_t number);
@@ -291,6 +311,14 @@ struct xt_tuning {
 	uint32_t engine_window; /* divided among the flows that have packets in flight */
 	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
 	uint32_t uc_rate;	/* of the UC QPs together, kbit/s: 0 (no limit)..XT_MAX_RATE */
+	/*
+	 * The QPNs of the engine are `qpn_rest` modulo `qpn_modulus`, so that packets can be
+	 * steered to it; 0: any.
+	 */
+	uint32_t qpn_modulus, qpn_rest;
+	/* UDP source ports of its packets, host order, which stay valid; n_ports 0: any */
+	const uint16_t *ports;
+	uint32_t n_ports;
 };
 #define XT_TUNING_DEFAULT                                                                          \
 	{                                                                                          \

@@ -59,9 +59,8 @@ static uint32_t tx_ring(const struct xdp_io *w)
  * Packets in flight must fit this worker's ring to send with, and the peer's ring to receive into,
  * which is at least as long if the peer has the same options. A long packet needs two frames.
  */
-static void tune(const struct xd_io *io, struct xt_tuning *t)
+static void limit_windows(const struct xdp_io *w, struct xt_tuning *t)
 {
-	const struct xdp_io *w = const_xdp_io_of(io);
 	uint32_t frames = xd_xdp_multi_buffer(w->xdp) ? 2 : 1, room = tx_ring(w) / frames;
 
 	if (t->engine_window > room)
@@ -75,6 +74,14 @@ static void tune(const struct xd_io *io, struct xt_tuning *t)
 		t->short_window = t->engine_window;
 	if (t->read_packets > t->window)
 		t->read_packets = t->window;
+}
+
+static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
+		 struct xt_tuning *t)
+{
+	(void)worker;
+	(void)socket;
+	limit_windows(const_xdp_io_of(io), t);
 }
 
 static int try_open(struct xdp_io *w, struct xd_xsk_config *c, struct xd_socket **socket)
@@ -113,7 +120,7 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 	};
 	int err;
 
-	tune(io, &t);
+	limit_windows(w, &t);
 	/* a peer may have twice as many short packets in flight, see XT_TUNING_DEFAULT */
 	c.of_qp = t.window * 2;
 	err = try_open(w, &c, socket);

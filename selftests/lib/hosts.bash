@@ -166,6 +166,7 @@ daemon_up() {
 	shift
 	# Do not spin where four busy processes share one emulated processor. The map of 2 million keys takes seconds there.
 	((SLOW == 1)) || set -- --spin-us 0 --max-mr 65536 "$@"
+	[[ -z ${XR_IO-} ]] || set -- --io "$XR_IO" "$@"
 	ASAN_OPTIONS=detect_leaks=${DAEMON_LEAKS:-1} nsenter --net="/run/netns/$ID-$h" -- \
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
 		--bpffs "$RUN/bpf" --user "$DAEMON_USER" "$@" </dev/null >>"$RUN/$h/log" 2>&1 3>&- &

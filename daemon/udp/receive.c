@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Received datagrams as frames. The kernel passes on the UDP payload only, and what it tells about
+ * the headers beside it: addresses, TOS, TTL. The headers are written again from that, because the
+ * ICRC covers them, and the GRH of datagrams contains them. UDP_GRO joins packets of a flow to one
+ * message; it is taken apart here.
+ */
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <xroce/byteorder.h>
+#include <xroce/parse.h>
+
+#include "daemon/io/count.h"
+#include "daemon/io/verdict.h"
+#include "udp.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define IP_DF 0x4000
+/* If the kernel does not tell it */
+#define UNKNOWN_TTL 1
+
+/* What the kernel tells about a message */
+struct about {
+	struct xr_addr src, dst;
+	uint16_t sport;
+	uint8_t traffic_class, ttl;
+	uint32_t size; /* of the packets in it; 0: it is one packet */
+};
+
+int xd_udp_rx_init(struct xd_udp *u)
+{
+	struct xd_udp_rx *rx = &u->rx;
+
+	rx->area = mmap(NULL, (size_t)XD_UDP_RX_MESSAGES * XD_UDP_RX_BUFFER, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (rx->area == MAP_FAILED) {
+		rx->area = NULL;
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < XD_UDP_RX_MESSAGES; i++) {
+		rx->iov[i] = (struct iovec){ rx->area + (size_t)i * XD_UDP_RX_BUFFER,
+					     XD_UDP_RX_BUFFER };
+		rx->msg[i].msg_hdr = (struct msghdr){
+			.msg_name = &rx->from[i],
+			.msg_namelen = sizeof(rx->from[i]),
+			.msg_iov = &rx->iov[i],
+			.msg_iovlen = 1,
+			.msg_control = rx->control[i],
+			.msg_controllen = sizeof(rx->control[i]),
+		};
+	}
+	return 0;
+}
+
+void xd_udp_rx_free(struct xd_udp *u)
+{
+	if (u->rx.area)
+		munmap(u->rx.area, (size_t)XD_UDP_RX_MESSAGES * XD_UDP_RX_BUFFER);
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static void read_ipv4(struct about *a, const struct cmsghdr *c)
+{
+	const struct in_pktinfo *info = (const void *)CMSG_DATA(c);
+
+	switch (c->cmsg_type) {
+	case IP_PKTINFO:
+		xr_gid_set_ipv4(&a->dst, info->ipi_addr.s_addr);
+		break;
+	case IP_TOS:
+		a->traffic_class = *CMSG_DATA(c);
+		break;
+	case IP_TTL:
+		a->ttl = (uint8_t) * (const int *)(const void *)CMSG_DATA(c);
+		break;
+	}
+}
+
+static void read_ipv6(struct about *a, const struct cmsghdr *c)
+{
+	const struct in6_pktinfo *info = (const void *)CMSG_DATA(c);
+
+	switch (c->cmsg_type) {
+	case IPV6_PKTINFO:
+		memcpy(a->dst.raw, &info->ipi6_addr, sizeof(a->dst.raw));
+		break;
+	case IPV6_TCLASS:
+		a->traffic_class = (uint8_t) * (const int *)(const void *)CMSG_DATA(c);
+		break;
+	case IPV6_HOPLIMIT:
+		a->ttl = (uint8_t) * (const int *)(const void *)CMSG_DATA(c);
+		break;
+	}
+}
+
+static void read_control(struct about *a, struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level == IPPROTO_IP)
+			read_ipv4(a, c);
+		else if (c->cmsg_level == IPPROTO_IPV6)
+			read_ipv6(a, c);
+		else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO)
+			a->size = (uint32_t) * (const int *)(const void *)CMSG_DATA(c);
+	}
+}
+
+static void read_about(const struct xd_udp *u, uint32_t i, struct about *a)
+{
+	const struct sockaddr_in *in = (const void *)&u->rx.from[i];
+
+	*a = (struct about){ .ttl = UNKNOWN_TTL };
+	read_control(a, (struct msghdr *)&u->rx.msg[i].msg_hdr);
+	a->sport = ntohs(in->sin_port); /* the same place in both families */
+	if (u->rx.from[i].sin6_family == AF_INET)
+		xr_gid_set_ipv4(&a->src, in->sin_addr.s_addr);
+	else
+		memcpy(a->src.raw, &u->rx.from[i].sin6_addr, sizeof(a->src.raw));
+}
+
+static void write_ipv4(struct xr_ipv4 *ip, const struct about *a)
+{
+	*ip = (struct xr_ipv4){
+		.version_ihl = 0x45,
+		.tos = a->traffic_class,
+		.frag = xr_be16(IP_DF),
+		.ttl = a->ttl,
+		.protocol = XR_IPPROTO_UDP,
+	};
+	memcpy(&ip->src, a->src.raw + XR_GID_IPV4_OFF, sizeof(ip->src));
+	memcpy(&ip->dst, a->dst.raw + XR_GID_IPV4_OFF, sizeof(ip->dst));
+}
+
+static void write_ipv6(uint8_t *ip, const struct about *a)
+{
+	memset(ip, 0, 8);
+	ip[0] = (uint8_t)(6 << 4 | a->traffic_class >> 4);
+	ip[1] = (uint8_t)(a->traffic_class << 4);
+	ip[6] = XR_IPPROTO_UDP;
+	ip[7] = a->ttl;
+	memcpy(ip + 8, a->src.raw, 16);
+	memcpy(ip + 24, a->dst.raw, 16);
+}
+
+/* Writes the headers that the packets of a message share; lengths and identification differ. */
+static void write_network(struct xd_udp *u, const struct about *a)
+{
+	struct xd_udp_rx *rx = &u->rx;
+	uint8_t *h = rx->network.bytes;
+	bool v4 = xr_gid_is_ipv4(&a->dst);
+	struct xr_udp udp = { .src = xr_be16(a->sport), .dst = xr_be16(XR_UDP_PORT) };
+
+	memcpy(h, u->mac, ETH_ALEN);
+	memset(h + ETH_ALEN, 0, ETH_ALEN);
+	h[12] = v4 ? ETH_P_IP >> 8 : ETH_P_IPV6 >> 8;
+	h[13] = v4 ? ETH_P_IP & 0xff : ETH_P_IPV6 & 0xff;
+	rx->ip_off = XR_ETH_HLEN;
+	if (v4)
+		write_ipv4((struct xr_ipv4 *)(h + rx->ip_off), a);
+	else
+		write_ipv6(h + rx->ip_off, a);
+	rx->network_len = rx->ip_off + (v4 ? XR_IPV4_HLEN : XR_IPV6_HLEN);
+	memcpy(h + rx->network_len, &udp, sizeof(udp));
+	rx->network_len += XR_UDP_HLEN;
+}
+
+static bool receive(struct xd_udp *u)
+{
+	struct xd_udp_rx *rx = &u->rx;
+	int n;
+
+	for (uint32_t i = 0; i < rx->count; i++) {
+		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
+		rx->msg[i].msg_hdr.msg_controllen = sizeof(rx->control[i]);
+	}
+	n = recvmmsg(u->socket.fd, rx->msg, XD_UDP_RX_MESSAGES, MSG_DONTWAIT, NULL);
+	rx->at = 0;
+	rx->count = n > 0 ? (uint32_t)n : 0;
+	return rx->count;
+}
+
+/* Begins to take the next message apart. */
+static void begin(struct xd_udp *u)
+{
+	struct xd_udp_rx *rx = &u->rx;
+	struct about a;
+
+	read_about(u, rx->at, &a);
+	write_network(u, &a);
+	rx->off = rx->index = 0;
+	rx->size = a.size;
+	if (a.size && a.size < rx->msg[rx->at].msg_len)
+		xd_count(&u->stats.rx_gso_frames, 1);
+	else
+		rx->size = rx->msg[rx->at].msg_len;
+}
+
+/* ---- packets ------------------------------------------------------------------------------ */
+
+/* Writes lengths and identification into the headers of a packet with n bytes behind UDP. */
+static void complete_headers(const struct xd_udp_rx *rx, uint8_t *h, uint32_t n)
+{
+	struct xr_udp *udp = (struct xr_udp *)(h + rx->network_len - XR_UDP_HLEN);
+	struct xr_ipv4 *ip = (struct xr_ipv4 *)(h + rx->ip_off);
+
+	udp->len = xr_be16(XR_UDP_HLEN + n);
+	if (ip->version_ihl >> 4 != 4) {
+		((struct xr_ipv6 *)ip)->len = udp->len;
+		return;
+	}
+	ip->len = xr_be16(XR_IPV4_HLEN + XR_UDP_HLEN + n);
+	ip->id = xr_be16(rx->index);
+	ip->check = (__be16)~xr_ipv4_sum(ip);
+}
+
+/* Makes the next packet of a message. Returns false if it is dropped. */
+static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f)
+{
+	struct xd_udp_rx *rx = &u->rx;
+	uint8_t *data = (uint8_t *)rx->iov[rx->at].iov_base + rx->off;
+	uint32_t left = rx->msg[rx->at].msg_len - rx->off, n = left < rx->size ? left : rx->size;
+	uint32_t copied = sizeof(h->bytes) - rx->network_len, behind;
+
+	copied = n < copied ? n : copied;
+	memcpy(h->bytes, rx->network.bytes, rx->network_len);
+	memcpy(h->bytes + rx->network_len, data, copied);
+	complete_headers(rx, h->bytes, n);
+	f->len = rx->network_len + n;
+	if (!xd_verdict(u->verdict, h->bytes, rx->network_len + copied, f->len, &f->meta))
+		return false;
+	f->seg[0] = (struct xt_seg){ h->bytes, f->meta.payload_off };
+	behind = f->meta.payload_off - rx->network_len;
+	f->seg[1] = (struct xt_seg){ data + behind, n - behind };
+	f->nseg = 2;
+	f->guessed_id = true;
+	f->forwarded = f->self = false;
+	f->inject = f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
+	return true;
+}
+
+/* Moves behind a packet. */
+static void skip(struct xd_udp_rx *rx)
+{
+	rx->off += rx->size;
+	rx->index++;
+	if (rx->off < rx->msg[rx->at].msg_len)
+		return;
+	rx->at++;
+	rx->off = 0;
+}
+
+unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned int max,
+			 uint64_t now)
+{
+	struct xd_udp *u = xd_udp_of(s);
+	struct xd_udp_rx *rx = &u->rx;
+	unsigned int n = 0;
+
+	(void)now;
+	if (rx->at == rx->count && !receive(u))
+		return 0;
+	while (n < max && rx->at < rx->count) {
+		if (!rx->off)
+			begin(u);
+		if (take(u, &rx->headers[n], &frames[n]))
+			n++;
+		if (rx->size < rx->msg[rx->at].msg_len)
+			xd_count(&u->stats.rx_gso_packets, 1);
+		skip(rx);
+	}
+	return n;
+}
+
+/* The next call of xd_udp_recv() receives into the same buffers. */
+void xd_udp_recv_done(struct xd_socket *s)
+{
+	(void)s;
+}
+
+/* What the socket has would be found by the next call: there is no cheaper way to look. */
+bool xd_udp_rx_pending(struct xd_socket *s)
+{
+	const struct xd_udp_rx *rx = &xd_udp_of(s)->rx;
+
+	return rx->at < rx->count;
+}

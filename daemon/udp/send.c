@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Frames as datagrams. Only what is behind the UDP header is passed to the kernel; the IP header
+ * that the engine has built says where it goes. Packets of a QP that wait at the same time form one
+ * message, which the kernel segments (UDP_SEGMENT). All messages from one port leave in one call.
+ */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <xroce/parse.h>
+
+#include "daemon/base/log.h"
+#include "daemon/io/count.h"
+#include "daemon/io/gso_run.h"
+#include "daemon/transport/icrc.h"
+#include "udp.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+#define CACHE_LINE 64u
+/* Room for the longest frame, the start of its payload aligned, in whole cache lines */
+#define BUFFER (((uint32_t)XT_MAX_FRAME + 2 * CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)
+/* The kernel's limit for the UDP payload of a message, which is that of IPv4 */
+#define MAX_MESSAGE (UINT16_MAX - XR_IPV4_HLEN - XR_UDP_HLEN)
+#define NONE UINT32_MAX
+
+int xd_udp_tx_init(struct xd_udp *u)
+{
+	size_t size = (size_t)XD_UDP_TX_FRAMES * BUFFER;
+
+	u->tx.area = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (u->tx.area == MAP_FAILED) {
+		u->tx.area = NULL;
+		return -ENOMEM;
+	}
+	madvise(u->tx.area, size, MADV_HUGEPAGE);
+	return 0;
+}
+
+void xd_udp_tx_free(struct xd_udp *u)
+{
+	if (u->tx.area)
+		munmap(u->tx.area, (size_t)XD_UDP_TX_FRAMES * BUFFER);
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static uint8_t *last_of(struct xd_udp_tx *tx, uint32_t qpn)
+{
+	return &tx->last_of[qpn % (sizeof(tx->last_of) / sizeof(tx->last_of[0]))];
+}
+
+/* Returns the last message of a QP, NULL if there is none. */
+static struct xd_udp_message *message_of(struct xd_udp_tx *tx, uint32_t qpn)
+{
+	uint8_t at = *last_of(tx, qpn);
+	struct xd_udp_message *m = at ? &tx->message[at - 1] : NULL;
+
+	return m && m->qpn == qpn && at - 1u < tx->messages ? m : NULL;
+}
+
+/* Returns true if a message has room for a packet with `size` bytes behind UDP. */
+static bool has_room(const struct xd_udp_tx *tx, const struct xd_udp_message *m, uint32_t size)
+{
+	return tx->joins && !m->is_sent && !m->ended && size <= m->size &&
+	       m->count < XD_UDP_SEGMENTS && m->total + size <= MAX_MESSAGE;
+}
+
+static void begin_message(struct xd_udp_tx *tx, uint32_t qpn, uint32_t index, uint32_t size)
+{
+	struct xd_udp_message *m = &tx->message[tx->messages++];
+
+	*m = (struct xd_udp_message){
+		.first = index,
+		.last = index,
+		.count = 1,
+		.size = size,
+		.total = size,
+		.qpn = qpn,
+	};
+	*last_of(tx, qpn) = (uint8_t)tx->messages;
+}
+
+static void join(struct xd_udp_tx *tx, struct xd_udp_message *m, uint32_t index, uint32_t size)
+{
+	tx->frame[m->last].next = index;
+	m->last = index;
+	m->count++;
+	m->total += size;
+	m->ended = size < m->size;
+}
+
+/* ---- frames ------------------------------------------------------------------------------- */
+
+/*
+ * The frame gets the identification that it will have if it continues the last message of its QP,
+ * which it does unless that QP is unreliable and sends to another destination now.
+ */
+bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
+{
+	struct xd_udp_tx *tx = &xd_udp_of(s)->tx;
+	const struct xd_udp_message *m = message_of(tx, f->meta.qpn);
+	uint8_t *data = tx->area + (size_t)tx->frames * BUFFER;
+
+	if (tx->frames == XD_UDP_TX_FRAMES || tx->messages == XD_UDP_TX_MESSAGES)
+		xd_udp_tx_flush(s, false);
+	if (tx->frames == XD_UDP_TX_FRAMES || tx->messages == XD_UDP_TX_MESSAGES) {
+		xd_count(&xd_udp_of(s)->stats.tx_full, 1);
+		return false;
+	}
+	m = message_of(tx, f->meta.qpn);
+	data = tx->area + (size_t)tx->frames * BUFFER;
+	f->ip_id = m && has_room(tx, m, len - f->meta.bth_off) ? (uint16_t)m->count : 0;
+	f->len = len;
+	f->nseg = 1;
+	f->seg[0] = (struct xt_seg){ data + -f->meta.payload_off % CACHE_LINE, len };
+	return true;
+}
+
+void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *f)
+{
+	struct xd_udp_tx *tx = &xd_udp_of(s)->tx;
+	uint32_t index = tx->frames++, size = f->len - f->meta.bth_off;
+	struct xd_udp_message *m = message_of(tx, f->meta.qpn);
+	struct xd_udp_frame *slot = &tx->frame[index];
+
+	slot->frame = *f;
+	slot->next = NONE;
+	if (m && has_room(tx, m, size)) {
+		xt_icrc_set_id(&slot->frame, (uint16_t)m->count);
+		if (xd_gso_continues(&tx->frame[m->first].frame, &slot->frame, m->count)) {
+			join(tx, m, index, size);
+			return;
+		}
+	}
+	xt_icrc_set_id(&slot->frame, 0);
+	begin_message(tx, f->meta.qpn, index, size);
+}
+
+/* The buffer is that of the next frame. */
+void xd_udp_tx_cancel(struct xd_socket *s, const struct xt_frame *f)
+{
+	(void)s;
+	(void)f;
+}
+
+/* ---- system calls ------------------------------------------------------------------------- */
+
+static void add_control(struct msghdr *h, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr *c = (void *)((uint8_t *)h->msg_control + h->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	h->msg_controllen += CMSG_SPACE(len);
+}
+
+static void address_ipv4(const struct xd_udp *u, const struct xr_ipv4 *ip, struct xd_udp_parts *p,
+			 struct msghdr *h)
+{
+	struct in_pktinfo info = { .ipi_spec_dst.s_addr = ip->src };
+	int tos = ip->tos, ttl = ip->ttl;
+	struct sockaddr_in *in = (void *)&p->to;
+
+	if (u->ipv6) {
+		p->to = (struct sockaddr_in6){ .sin6_family = AF_INET6,
+					       .sin6_port = htons(XR_UDP_PORT) };
+		p->to.sin6_addr.s6_addr16[5] = 0xffff;
+		memcpy(&p->to.sin6_addr.s6_addr32[3], &ip->dst, 4);
+		h->msg_namelen = sizeof(p->to);
+	} else {
+		*in = (struct sockaddr_in){ .sin_family = AF_INET,
+					    .sin_port = htons(XR_UDP_PORT),
+					    .sin_addr.s_addr = ip->dst };
+		h->msg_namelen = sizeof(*in);
+	}
+	add_control(h, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+	if (tos)
+		add_control(h, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	add_control(h, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+}
+
+static void address_ipv6(const uint8_t *ip, struct xd_udp_parts *p, struct msghdr *h)
+{
+	struct in6_pktinfo info = { 0 };
+	int class = (ip[0] & 15) << 4 | ip[1] >> 4, limit = ip[7];
+
+	p->to = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(XR_UDP_PORT) };
+	memcpy(&p->to.sin6_addr, ip + 24, 16);
+	memcpy(&info.ipi6_addr, ip + 8, 16);
+	h->msg_namelen = sizeof(p->to);
+	add_control(h, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	if (class)
+		add_control(h, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof(class));
+	add_control(h, IPPROTO_IPV6, IPV6_HOPLIMIT, &limit, sizeof(limit));
+}
+
+static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_t index)
+{
+	const struct xd_udp_message *m = &u->tx.message[index];
+	const struct xt_frame *first = &u->tx.frame[m->first].frame;
+	const uint8_t *ip = first->seg[0].data + first->meta.ip_off;
+	struct xd_udp_parts *p = &b->parts[b->count];
+	struct msghdr *h = &b->msg[b->count].msg_hdr;
+	uint16_t size = (uint16_t)m->size;
+
+	*h = (struct msghdr){
+		.msg_name = &p->to,
+		.msg_iov = &b->iov[b->iovs],
+		.msg_iovlen = m->count,
+		.msg_control = p->control,
+	};
+	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next) {
+		const struct xt_frame *f = &u->tx.frame[i].frame;
+
+		b->iov[b->iovs++] = (struct iovec){ f->seg[0].data + f->meta.bth_off,
+						    f->len - f->meta.bth_off };
+	}
+	if (first->meta.ip_version == 4)
+		address_ipv4(u, (const struct xr_ipv4 *)ip, p, h);
+	else
+		address_ipv6(ip, p, h);
+	if (m->count > 1)
+		add_control(h, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size));
+	b->index[b->count++] = index;
+}
+
+static uint16_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+{
+	const struct xt_frame *f = &tx->frame[m->first].frame;
+	const struct xr_udp *udp = (const void *)(f->seg[0].data + f->meta.bth_off - XR_UDP_HLEN);
+
+	return ntohs(udp->src);
+}
+
+static void note_sent(struct xd_udp *u, uint32_t index)
+{
+	struct xd_udp_message *m = &u->tx.message[index];
+
+	m->is_sent = true;
+	u->tx.unsent--;
+	if (m->count < 2)
+		return;
+	xd_count(&u->stats.tx_gso_frames, 1);
+	xd_count(&u->stats.tx_gso_packets, m->count);
+}
+
+/* Divides a message into messages of one packet each, which get the identification 0. */
+static void send_singly(struct xd_udp *u, int fd, uint32_t index)
+{
+	struct xd_udp_message whole = u->tx.message[index], *m = &u->tx.message[index];
+	struct xd_udp_batch *b = &u->tx.single;
+	uint32_t next;
+
+	for (uint32_t i = whole.first; i != NONE; i = next) {
+		next = u->tx.frame[i].next;
+		u->tx.frame[i].next = NONE;
+		xt_icrc_set_id(&u->tx.frame[i].frame, 0);
+		*m = (struct xd_udp_message){ .first = i, .last = i, .count = 1 };
+		b->count = b->iovs = 0;
+		add_to_batch(u, b, index);
+		sendmsg(fd, &b->msg[0].msg_hdr, MSG_DONTWAIT);
+	}
+	m->is_sent = true;
+	u->tx.unsent--;
+}
+
+/*
+ * EIO: the kernel cannot segment, because the interface, or IPsec on the way, cannot compute checksums
+ * later. It would refuse the next message, too.
+ */
+static void stop_joining(struct xd_udp *u, int err)
+{
+	if (!__atomic_load_n(&u->tx.joins, __ATOMIC_RELAXED))
+		return;
+	xd_log(XD_NOTICE, "packets are sent one by one: UDP segmentation: %s", strerror(-err));
+	__atomic_store_n(&u->tx.joins, false, __ATOMIC_RELAXED);
+}
+
+/*
+ * Handles the error of the first message that was not sent. Returns false if the kernel has no
+ * room. A message that the kernel refuses is lost, as a packet that a router refuses: there may be
+ * no route at the moment, or a packet filter.
+ */
+static bool refused(struct xd_udp *u, int fd, uint32_t index, int err)
+{
+	if (err == -EAGAIN || err == -ENOBUFS || err == -ENOMEM)
+		return false;
+	if ((err == -EIO || err == -EINVAL) && u->tx.message[index].count > 1) {
+		if (err == -EIO)
+			stop_joining(u, err);
+		send_singly(u, fd, index);
+		return true;
+	}
+	xd_count(&u->stats.tx_refused, u->tx.message[index].count);
+	u->tx.message[index].is_sent = true;
+	u->tx.unsent--;
+	return true;
+}
+
+/* Sends the messages of a batch, which have the same port. Returns false if there is no room. */
+static bool send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
+{
+	uint32_t done = 0;
+	int n;
+
+	while (done < b->count) {
+		xd_count(&u->stats.tx_kicks, 1);
+		n = sendmmsg(fd, b->msg + done, b->count - done, MSG_DONTWAIT);
+		if (n < 0) {
+			if (!refused(u, fd, b->index[done], -errno))
+				return false;
+			done++;
+			continue;
+		}
+		for (int i = 0; i < n; i++)
+			note_sent(u, b->index[done++]);
+		u->tx.stalled = false;
+	}
+	return true;
+}
+
+/* Sends the messages from one port. */
+static void send_from(struct xd_udp *u, uint32_t port)
+{
+	struct xd_udp_batch *b = &u->tx.batch;
+
+	b->count = b->iovs = 0;
+	for (uint32_t i = 0; i < u->tx.messages; i++) {
+		const struct xd_udp_message *m = &u->tx.message[i];
+
+		if (!m->is_sent && port_of(&u->tx, m) == u->tx.port[port])
+			add_to_batch(u, b, i);
+	}
+	if (b->count)
+		send_batch(u, u->tx.fd[port], b);
+}
+
+void xd_udp_tx_flush(struct xd_socket *s, bool more)
+{
+	struct xd_udp *u = xd_udp_of(s);
+	struct xd_udp_tx *tx = &u->tx;
+
+	(void)more;
+	tx->stalled = false;
+	if (!tx->messages)
+		return;
+	tx->unsent = 0;
+	for (uint32_t i = 0; i < tx->messages; i++)
+		tx->unsent += !tx->message[i].is_sent;
+	tx->stalled = true;
+	for (uint32_t i = 0; i < XD_UDP_PORTS && tx->unsent; i++)
+		send_from(u, i);
+	if (tx->unsent)
+		return;
+	tx->stalled = false;
+	tx->frames = tx->messages = 0;
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Opens the UDP sockets of a worker. No option here needs a privilege; some do more with one. */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/sock_diag.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xroce/wire.h>
+
+#include "udp.h"
+
+/* Linux 5.7 lets everybody bind a socket to a device. */
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+/*
+ * Bytes of received packets that the kernel keeps until the worker takes them, with its own memory
+ * for each. Without CAP_NET_ADMIN net.core.rmem_max is the limit, 212 992 by default: 200 packets
+ * in 100 000 are lost then while the worker has no processor, and sent again.
+ */
+#define RECEIVE_BUFFER (8 << 20)
+/* Bytes that may be on their way to the network interface */
+#define SEND_BUFFER (4 << 20)
+
+struct socket_option {
+	int level, name;
+};
+
+static int set(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
+}
+
+bool xd_udp_has_ipv6(void)
+{
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+/* Forced sizes take CAP_NET_ADMIN. */
+static void set_buffer(int fd, int forced, int usual, int size)
+{
+	if (set(fd, SOL_SOCKET, forced, size))
+		set(fd, SOL_SOCKET, usual, size);
+}
+
+/* Options of all sockets. The family AF_INET6 has those of IPv4 as well. */
+static int set_common(int fd, bool ipv6, const char *ifname)
+{
+	int err = 0;
+
+	if (ipv6)
+		err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	if (!err && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname)))
+		err = -errno;
+	/* "Don't fragment", and no fragments if a packet is longer than the path MTU */
+	if (!err)
+		err = set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	if (!err && ipv6)
+		err = set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	return err;
+}
+
+static int bind_port(int fd, bool ipv6, uint16_t port)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	if (ipv6)
+		return bind(fd, (struct sockaddr *)&in6, sizeof(in6)) ? -errno : 0;
+	return bind(fd, (struct sockaddr *)&in, sizeof(in)) ? -errno : 0;
+}
+
+/* What the kernel tells about each received datagram */
+static int ask_for_headers(int fd, bool ipv6)
+{
+	static const struct socket_option of_ipv4[] = {
+		{ IPPROTO_IP, IP_PKTINFO },
+		{ IPPROTO_IP, IP_RECVTOS },
+		{ IPPROTO_IP, IP_RECVTTL },
+	}, of_ipv6[] = {
+		{ IPPROTO_IPV6, IPV6_RECVPKTINFO },
+		{ IPPROTO_IPV6, IPV6_RECVTCLASS },
+		{ IPPROTO_IPV6, IPV6_RECVHOPLIMIT },
+	};
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < sizeof(of_ipv4) / sizeof(of_ipv4[0]); i++)
+		err = set(fd, of_ipv4[i].level, of_ipv4[i].name, 1);
+	for (unsigned int i = 0; !err && ipv6 && i < sizeof(of_ipv6) / sizeof(of_ipv6[0]); i++)
+		err = set(fd, of_ipv6[i].level, of_ipv6[i].name, 1);
+	return err;
+}
+
+static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared)
+{
+	int err = set_common(fd, ipv6, ifname);
+
+	if (!err)
+		err = ask_for_headers(fd, ipv6);
+	if (!err && shared)
+		err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (err)
+		return err;
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
+	/* Groups that other sockets of the host have joined are no business of this one. */
+	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 1);
+	/* Linux 5.0; without it the kernel joins no packets */
+	set(fd, IPPROTO_UDP, UDP_GRO, 1);
+	return bind_port(fd, ipv6, XR_UDP_PORT);
+}
+
+int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared)
+{
+	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	err = set_up_rx(fd, ipv6, ifname, shared);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+/* Peers answer to port 4791. Whatever arrives here anyway is dropped. */
+static int receive_nothing(int fd)
+{
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	const struct sock_fprog prog = { .len = 1, .filter = &drop };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) ? -errno : 0;
+}
+
+static int port_of(int fd, uint16_t *port)
+{
+	struct sockaddr_in6 sa; /* the port has the same place in both families */
+	socklen_t len = sizeof(sa);
+
+	if (getsockname(fd, (struct sockaddr *)&sa, &len))
+		return -errno;
+	*port = ntohs(sa.sin6_port);
+	return 0;
+}
+
+static int set_up_tx(int fd, bool ipv6, const char *ifname, uint16_t *port)
+{
+	int err = set_common(fd, ipv6, ifname);
+
+	if (!err)
+		err = receive_nothing(fd);
+	/* The engine itself delivers datagrams of groups to members of this device. */
+	if (!err)
+		err = set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+	if (!err && ipv6)
+		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
+	if (!err)
+		err = bind_port(fd, ipv6, 0);
+	if (!err)
+		err = port_of(fd, port);
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
+	return err;
+}
+
+int xd_udp_open_tx(bool ipv6, const char *ifname, uint16_t *port)
+{
+	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	err = set_up_tx(fd, ipv6, ifname, port);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+/* The program sees the UDP payload: the BTH, with the QPN in bytes 5 to 7. */
+int xd_udp_steer(int fd, uint32_t sockets)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, XR_QPN_MASK),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, XR_GSI_QPN, 2, 0),
+		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, sockets),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog prog = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) ? -errno
+											 : 0;
+}
+
+uint32_t xd_udp_receive_buffer(int fd)
+{
+	socklen_t len = sizeof(int);
+	int size = 0;
+
+	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &len);
+	return (uint32_t)size;
+}
+
+uint64_t xd_udp_dropped(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
+		return 0;
+	return info[SK_MEMINFO_DROPS];
+}

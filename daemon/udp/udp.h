@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A worker's UDP sockets, for the files of this folder: sockets.c opens them, receive.c and send.c
+ * implement struct xd_socket_ops, udp_io.c makes them the way of a device.
+ *
+ * All sockets are of family AF_INET6 and carry IPv4 as well, unless the kernel has no IPv6. None is
+ * connected: an unconnected socket that forbids fragmentation sends the IPv4 identification 0, and
+ * 0, 1, 2, ... in the segments of one call, so the ICRC, which covers it, can be computed before
+ * the kernel makes the header.
+ */
+#ifndef XD_UDP_H
+#define XD_UDP_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "daemon/io/io.h"
+
+/*
+ * A worker sends from several ports, and each QP from one of them, so that switches and receive
+ * queues spread the QPs, and GRO does not join packets of different QPs. Each port can cost a
+ * system call in a round.
+ */
+#define XD_UDP_PORTS 8
+
+/* Messages that are received at once */
+#define XD_UDP_RX_MESSAGES 16
+/* The longest datagram */
+#define XD_UDP_RX_BUFFER 65536
+/* Packets of one message: UDP_MAX_SEGMENTS of Linux before 6.9 */
+#define XD_UDP_SEGMENTS 64
+/* Packets that can wait to be sent, and the messages that they form */
+#define XD_UDP_TX_FRAMES 512
+#define XD_UDP_TX_MESSAGES 64
+
+/* Room for IP_PKTINFO, IPV6_PKTINFO, TOS or traffic class, TTL or hop limit, segment size */
+#define XD_UDP_CONTROL                                                                             \
+	(CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +          \
+	 3 * CMSG_SPACE(sizeof(int)))
+
+/* Ethernet, IPv6 and UDP headers, which the kernel removes, are written again for each packet. */
+#define XD_UDP_NETWORK (14 + 40 + 8)
+
+struct xd_udp_headers {
+	uint8_t bytes[XT_MAX_HEADERS];
+};
+
+/* Received messages, which are taken apart into packets */
+struct xd_udp_rx {
+	uint8_t *area; /* a buffer for each message */
+	struct mmsghdr msg[XD_UDP_RX_MESSAGES];
+	struct iovec iov[XD_UDP_RX_MESSAGES];
+	struct sockaddr_in6 from[XD_UDP_RX_MESSAGES];
+	uint8_t control[XD_UDP_RX_MESSAGES][XD_UDP_CONTROL] __attribute__((aligned(8)));
+	uint32_t count, at;	       /* messages, and the one that is taken apart now */
+	uint32_t off;		       /* of the next packet in it */
+	uint32_t index;		       /* of this packet in it */
+	uint32_t size;		       /* bytes of each packet in it but the last */
+	struct xd_udp_headers network; /* of the message: Ethernet, IP and UDP headers */
+	uint32_t network_len, ip_off;
+	struct xd_udp_headers headers[XD_BATCH]; /* of the packets that were passed on */
+};
+
+struct xd_udp_message {
+	uint32_t first, last; /* frames, linked by next */
+	uint32_t count;
+	uint32_t size;	/* bytes behind the UDP header of each frame but the last */
+	uint32_t total; /* of all frames */
+	uint32_t qpn;
+	bool ended; /* the last frame is shorter */
+	bool is_sent;
+};
+
+struct xd_udp_frame {
+	struct xt_frame frame; /* one segment */
+	uint32_t next;	       /* in the same message */
+};
+
+/* What a message of the kernel refers to */
+struct xd_udp_parts {
+	struct sockaddr_in6 to; /* or struct sockaddr_in */
+	uint8_t control[XD_UDP_CONTROL] __attribute__((aligned(8)));
+};
+
+/* Messages for one system call */
+struct xd_udp_batch {
+	struct mmsghdr msg[XD_UDP_TX_MESSAGES];
+	struct xd_udp_parts parts[XD_UDP_TX_MESSAGES];
+	uint32_t index[XD_UDP_TX_MESSAGES]; /* of the message in xd_udp_tx.message[] */
+	struct iovec iov[XD_UDP_TX_FRAMES];
+	uint32_t count, iovs;
+};
+
+/* Packets that wait to be sent */
+struct xd_udp_tx {
+	uint8_t *area; /* a buffer for each frame */
+	int fd[XD_UDP_PORTS];
+	uint16_t port[XD_UDP_PORTS]; /* host order */
+	uint32_t frames;	     /* in use, the first ones */
+	uint32_t messages;	     /* with frames, in the order of their first frames */
+	uint32_t unsent;	     /* messages that were not sent yet */
+	bool stalled;		     /* the kernel took none in the last flush */
+	bool joins;		     /* the kernel segments; atomic */
+	struct xd_udp_frame frame[XD_UDP_TX_FRAMES];
+	struct xd_udp_message message[XD_UDP_TX_MESSAGES];
+	uint8_t last_of[256]; /* by low bits of the QPN: index + 1 of its last message */
+	struct xd_udp_batch batch, single;
+};
+
+struct xd_udp {
+	struct xd_socket socket; /* first; its fd receives */
+	bool ipv6;		 /* the family is AF_INET6 */
+	uint8_t mac[6];		 /* of the interface */
+	struct xd_udp_rx rx;
+	struct xd_udp_tx tx;
+	struct xd_verdict *verdict;
+	struct xd_socket_stats stats;
+};
+
+static inline struct xd_udp *xd_udp_of(struct xd_socket *s)
+{
+	return (struct xd_udp *)s;
+}
+
+static inline const struct xd_udp *xd_const_udp_of(const struct xd_socket *s)
+{
+	return (const struct xd_udp *)s;
+}
+
+/* ---- sockets.c ---- */
+
+/*
+ * Opens a socket that receives from port 4791 through an interface. group: number of sockets of
+ * this process that share the port. Returns a descriptor or a negative error.
+ */
+int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared);
+/* Opens a socket that only sends, from a port that the kernel selects. */
+int xd_udp_open_tx(bool ipv6, const char *ifname, uint16_t *port);
+/* Returns true if sockets of family AF_INET6 exist. */
+bool xd_udp_has_ipv6(void);
+/*
+ * Steers packets to the sockets of the group by their destination QPN, modulo the number of
+ * sockets; QP 1 to the first one. Sockets count in the order in which they were opened.
+ */
+int xd_udp_steer(int fd, uint32_t sockets);
+
+/* Returns the size of the receive buffer in bytes, as the kernel counts them. */
+uint32_t xd_udp_receive_buffer(int fd);
+/* Returns how many datagrams the kernel has dropped because the buffer was full. */
+uint64_t xd_udp_dropped(int fd);
+
+/* ---- receive.c ---- */
+
+int xd_udp_rx_init(struct xd_udp *u);
+void xd_udp_rx_free(struct xd_udp *u);
+unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned int max,
+			 uint64_t now);
+void xd_udp_recv_done(struct xd_socket *s);
+bool xd_udp_rx_pending(struct xd_socket *s);
+
+/* ---- send.c ---- */
+
+int xd_udp_tx_init(struct xd_udp *u);
+void xd_udp_tx_free(struct xd_udp *u);
+bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *frame);
+void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *frame);
+void xd_udp_tx_cancel(struct xd_socket *s, const struct xt_frame *frame);
+void xd_udp_tx_flush(struct xd_socket *s, bool more);
+
+#endif /* XD_UDP_H */

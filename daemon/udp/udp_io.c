@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "udp_io.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xroce/bits.h>
+
+#include "daemon/base/json.h"
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
+#include "daemon/io/count.h"
+#include "daemon/io/tables.h"
+#include "daemon/io/verdict.h"
+#include "daemon/netdev/net.h"
+#include "udp.h"
+
+/* Workers if no option says how many: more of them share the memory bandwidth of the same host. */
+#define MOST_WORKERS 4
+/* Memory that the kernel charges for a packet of 4 KiB that waits in a socket */
+#define PACKET_CHARGE 8192
+
+struct udp_io {
+	struct xd_io io; /* first */
+	struct xd_udp_io_config config;
+	struct xd_tables tables;
+	struct xd_verdict verdict[XR_MAX_WORKERS];
+	bool ipv6;
+	uint32_t workers;
+	uint32_t receive_buffer;    /* bytes */
+	const struct xd_udp *first; /* the first worker's socket */
+};
+
+/* ---- provisional tables ------------------------------------------------------------------- */
+
+static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
+{
+	return 0;
+}
+
+static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
+{
+	return 0;
+}
+
+static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
+{
+	return 0;
+}
+
+static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
+{
+	return 0;
+}
+
+static int del(struct xd_tables *t, uint32_t n)
+{
+	return 0;
+}
+
+static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
+{
+	*stat = (struct xr_stat){ 0 };
+	return 0;
+}
+
+static void report_refused(struct xd_tables *t, bool on)
+{
+}
+
+static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
+{
+	return 0;
+}
+
+static const struct xd_tables_ops no_tables = {
+	set_qp, del, set_key, del, set_addr, del_addr, read_stat, report_refused, take_refused,
+};
+
+static struct udp_io *udp_io_of(struct xd_io *io)
+{
+	return (struct udp_io *)io;
+}
+
+static const struct udp_io *const_udp_io_of(const struct xd_io *io)
+{
+	return (const struct udp_io *)io;
+}
+
+/* ---- sockets ------------------------------------------------------------------------------ */
+
+static void close_socket(struct xd_socket *s)
+{
+	struct xd_udp *u = xd_udp_of(s);
+
+	if (s->fd >= 0)
+		close(s->fd);
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		if (u->tx.fd[i] >= 0)
+			close(u->tx.fd[i]);
+	xd_udp_rx_free(u);
+	xd_udp_tx_free(u);
+	free(u);
+}
+
+static bool tx_pending(const struct xd_socket *s)
+{
+	return xd_const_udp_of(s)->tx.unsent;
+}
+
+static bool tx_stalled(const struct xd_socket *s)
+{
+	return xd_const_udp_of(s)->tx.stalled;
+}
+
+static bool sends_gso(const struct xd_socket *s)
+{
+	return __atomic_load_n(&xd_const_udp_of(s)->tx.joins, __ATOMIC_RELAXED);
+}
+
+static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
+{
+	const struct xd_udp *u = xd_const_udp_of(s);
+
+	*stats = (struct xd_socket_stats){
+		.tx_kicks = xd_counted(&u->stats.tx_kicks),
+		.tx_full = xd_counted(&u->stats.tx_full),
+		.tx_refused = xd_counted(&u->stats.tx_refused),
+		.tx_gso_frames = xd_counted(&u->stats.tx_gso_frames),
+		.tx_gso_packets = xd_counted(&u->stats.tx_gso_packets),
+		.rx_gso_frames = xd_counted(&u->stats.rx_gso_frames),
+		.rx_gso_packets = xd_counted(&u->stats.rx_gso_packets),
+		.rx_ring_full = xd_udp_dropped(s->fd),
+	};
+}
+
+static const struct xd_socket_ops udp_ops = {
+	.close = close_socket,
+	.recv = xd_udp_recv,
+	.recv_done = xd_udp_recv_done,
+	.pending = xd_udp_rx_pending,
+	.tx_get = xd_udp_tx_get,
+	.tx_put = xd_udp_tx_put,
+	.tx_cancel = xd_udp_tx_cancel,
+	.tx_flush = xd_udp_tx_flush,
+	.tx_pending = tx_pending,
+	.tx_stalled = tx_stalled,
+	.sends_gso = sends_gso,
+	.stats = read_stats,
+};
+
+static int open_ports(struct udp_io *w, struct xd_udp *u)
+{
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {
+		u->tx.fd[i] = xd_udp_open_tx(w->ipv6, w->config.link->ifname, &u->tx.port[i]);
+		if (u->tx.fd[i] < 0)
+			return u->tx.fd[i];
+	}
+	return 0;
+}
+
+static int open_all(struct udp_io *w, struct xd_udp *u)
+{
+	int err;
+
+	u->socket.fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, true);
+	if (u->socket.fd < 0)
+		return u->socket.fd;
+	err = open_ports(w, u);
+	if (!err)
+		err = xd_udp_rx_init(u);
+	return err ? err : xd_udp_tx_init(u);
+}
+
+static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receivers *receivers,
+		       struct xd_socket **socket)
+{
+	struct udp_io *w = udp_io_of(io);
+	struct xd_udp *u = calloc(1, sizeof(*u));
+	int err;
+
+	(void)receivers;
+	if (!u)
+		return -ENOMEM;
+	u->socket.ops = &udp_ops;
+	u->ipv6 = w->ipv6;
+	u->verdict = &w->verdict[worker];
+	u->tx.joins = w->config.opt->gso != XD_GSO_OFF;
+	memcpy(u->mac, w->config.link->mac, sizeof(u->mac));
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		u->tx.fd[i] = -1;
+	err = open_all(w, u);
+	if (err) {
+		xd_log(XD_ERR, "UDP sockets of worker %u: %s", worker, strerror(-err));
+		close_socket(&u->socket);
+		return err;
+	}
+	if (!worker) {
+		w->first = u;
+		w->receive_buffer = xd_udp_receive_buffer(u->socket.fd);
+	}
+	*socket = &u->socket;
+	return 0;
+}
+
+/*
+ * Packets in flight must fit into the receive buffer of the peer, which is as large as this one if
+ * the peer has the same privileges and settings.
+ */
+static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
+		 struct xt_tuning *t)
+{
+	const struct udp_io *w = const_udp_io_of(io);
+	const struct xd_udp *u = xd_const_udp_of(socket);
+	uint32_t room = w->receive_buffer / PACKET_CHARGE;
+
+	if (room < t->window)
+		room = t->window;
+	if (t->engine_window > room)
+		t->engine_window = room;
+	if (t->short_window > t->engine_window)
+		t->short_window = t->engine_window;
+	t->ports = u->tx.port;
+	t->n_ports = XD_UDP_PORTS;
+	if (w->workers > 1) {
+		t->qpn_modulus = w->workers;
+		t->qpn_rest = worker;
+	}
+}
+
+/* ---- the device --------------------------------------------------------------------------- */
+
+static unsigned int workers(const struct xd_io *io)
+{
+	return const_udp_io_of(io)->workers;
+}
+
+static int attach(struct xd_io *io)
+{
+	struct udp_io *w = udp_io_of(io);
+	int err = w->workers > 1 ? xd_udp_steer(w->first->socket.fd, w->workers) : 0;
+
+	if (err)
+		xd_log(XD_ERR, "steering packets to %u UDP sockets: %s", w->workers,
+		       strerror(-err));
+	else
+		xd_log(XD_NOTICE, "UDP port 4791 of %s: %u socket%s, receive buffer %u bytes",
+		       w->config.link->ifname, w->workers, w->workers == 1 ? "" : "s",
+		       w->receive_buffer);
+	return err;
+}
+
+static bool is_attached(const struct xd_io *io)
+{
+	(void)io;
+	return true;
+}
+
+static int give_pins(struct xd_io *io)
+{
+	(void)io;
+	return -1;
+}
+
+static void detach(struct xd_io *io)
+{
+	(void)io;
+}
+
+static void free_io(struct xd_io *io)
+{
+	struct udp_io *w = udp_io_of(io);
+
+	free(w->tables.psns);
+	free(w);
+}
+
+static uint32_t max_mtu(const struct xd_io *io)
+{
+	(void)io;
+	return 4096;
+}
+
+static const char *mode(const struct xd_io *io)
+{
+	(void)io;
+	return "UDP sockets";
+}
+
+static void show(const struct xd_io *io, struct json *j)
+{
+	const struct udp_io *w = const_udp_io_of(io);
+
+	json_begin(j, "socket", '{');
+	json_number(j, "port", XR_UDP_PORT);
+	json_boolean(j, "ipv6", w->ipv6);
+	json_number(j, "receive_buffer", w->receive_buffer);
+	json_boolean(j, "segmentation", w->first && sends_gso(&w->first->socket));
+	json_end(j, '}');
+}
+
+static void log_hints(const struct xd_io *io)
+{
+	(void)io;
+}
+
+static const struct xd_io_ops udp_io_ops = {
+	.name = "socket",
+	.workers = workers,
+	.open = open_socket,
+	.tune = tune,
+	.attach = attach,
+	.is_attached = is_attached,
+	.give_pins = give_pins,
+	.detach = detach,
+	.free = free_io,
+	.max_mtu = max_mtu,
+	.mode = mode,
+	.show = show,
+	.log_hints = log_hints,
+};
+
+static uint32_t default_workers(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN) / 2;
+
+	return n < 1 ? 1 : n > MOST_WORKERS ? MOST_WORKERS : (uint32_t)n;
+}
+
+/* Members of a group can share the port with anybody of the same user. So look first. */
+static int check_port(const struct udp_io *w)
+{
+	int fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, false);
+
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	xd_log(XD_ERR, "UDP port 4791 of %s: %s%s", w->config.link->ifname, strerror(-fd),
+	       fd == -EADDRINUSE ? ": another daemon or rdma_rxe has it" : "");
+	return fd;
+}
+
+int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
+{
+	struct udp_io *w = calloc(1, sizeof(*w));
+	int err;
+
+	if (!w)
+		return -ENOMEM;
+	w->io.ops = &udp_io_ops;
+	w->io.tables = &w->tables;
+	w->config = *config;
+	w->ipv6 = xd_udp_has_ipv6();
+	w->workers = config->opt->workers ? config->opt->workers : default_workers();
+	w->tables.ops = &no_tables;
+	w->tables.psns = calloc(xr_pow2_roundup(config->opt->max_qp + XD_OWN_QPS),
+				sizeof(*w->tables.psns));
+	err = w->tables.psns ? check_port(w) : -ENOMEM;
+	if (err) {
+		free_io(&w->io);
+		return err;
+	}
+	*io = &w->io;
+	return 0;
+}

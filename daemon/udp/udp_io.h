@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The way of packets through UDP sockets, which needs no privilege and works on any interface: a
+ * socket on port 4791 for each worker, in one SO_REUSEPORT group, and some to send from.
+ */
+#ifndef XD_UDP_IO_H
+#define XD_UDP_IO_H
+
+#include <stdint.h>
+
+struct xd_io;
+struct xd_link;
+struct xd_options;
+
+struct xd_udp_io_config {
+	const struct xd_options *opt;
+	const struct xd_link *link;
+};
+
+/* Logs errors: -EADDRINUSE if something else receives on port 4791 of the interface. */
+int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io);
+
+#endif /* XD_UDP_IO_H */
