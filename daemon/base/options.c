@@ -165,14 +165,49 @@ static uint32_t default_load(void)
 	return n <= 2 ? 25 : n >= 8 ? 100 : (uint32_t)n * 100 / 8;
 }
 
+/* Returns true if a user or group exists in this user namespace. map: its file below /proc */
+static bool is_mapped(const char *map, uint32_t id)
+{
+	FILE *f = fopen(map, "re");
+	unsigned int first, outside, count;
+	bool found = !f; /* no /proc: errors are found later */
+
+	while (!found && fscanf(f, "%u %u %u", &first, &outside, &count) == 3)
+		found = id >= first && id - first < count;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static bool can_become(const struct passwd *user)
+{
+	return user && !geteuid() && is_mapped("/proc/self/uid_map", user->pw_uid);
+}
+
+/* Root can give a file to any group, others to those of which they are members. */
+static bool can_give_to(const struct group *group)
+{
+	gid_t own[256];
+	bool member;
+	int n;
+
+	if (!group || !is_mapped("/proc/self/gid_map", group->gr_gid))
+		return false;
+	member = !geteuid() || getegid() == group->gr_gid;
+	n = getgroups(sizeof(own) / sizeof(own[0]), own);
+	for (int i = 0; i < n; i++)
+		member |= own[i] == group->gr_gid;
+	return member;
+}
+
 static void set_defaults(struct xd_options *o)
 {
 	memset(o, 0, sizeof(*o));
 	strcpy(o->runtime_dir, XR_RUNTIME_DIR);
 	strcpy(o->bpffs, "/sys/fs/bpf");
-	if (getpwnam("xroce"))
+	if (can_become(getpwnam("xroce")))
 		strcpy(o->user, "xroce");
-	if (getgrnam("rdma"))
+	if (can_give_to(getgrnam("rdma")))
 		strcpy(o->group, "rdma");
 	o->ring_size = 4096;
 	o->uc_rate = 10000;
