@@ -229,6 +229,8 @@ static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_
 {
 	struct daemon *d = ctx;
 
+	if (d->dev.io && xd_io_solicit(d->dev.io, family, addr))
+		return;
 	xd_helper_solicit(d->helper, ifindex, family, addr, mac);
 }
 
@@ -274,7 +276,8 @@ static int open_tables(struct xd_device *dev)
 
 static int open_net(struct daemon *d)
 {
-	int err = xd_net_open(d->dev.loop, d->opt.interface, &net_events, d, &d->dev.net);
+	int err = xd_net_open(d->dev.loop, d->opt.interface, d->opt.io == XD_IO_SOCKET,
+			      &net_events, d, &d->dev.net);
 
 	if (err)
 		xd_log(XD_ERR, "interface %s: %s", d->opt.interface, strerror(-err));

@@ -153,6 +153,7 @@ struct xd_io_ops {
 	void (*detach)(struct xd_io *io);
 	void (*free)(struct xd_io *io);
 	uint32_t (*max_mtu)(const struct xd_io *io);
+	bool (*solicit)(struct xd_io *io, int family, const uint8_t *addr);
 	const char *(*mode)(const struct xd_io *io);
 	void (*show)(const struct xd_io *io, struct json *j);
 	void (*log_hints)(const struct xd_io *io);
@@ -223,6 +224,15 @@ static inline void xd_io_free(struct xd_io *io) /* NULL allowed */
 static inline uint32_t xd_io_max_mtu(const struct xd_io *io)
 {
 	return io->ops->max_mtu(io);
+}
+
+/*
+ * Makes the kernel resolve a neighbour, by a packet to it. Returns false if this way cannot. addr: 4
+ * or 16 bytes
+ */
+static inline bool xd_io_solicit(struct xd_io *io, int family, const uint8_t *addr)
+{
+	return io->ops->solicit && io->ops->solicit(io, family, addr);
 }
 
 /* Returns the mode of operation as text. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -80,6 +81,7 @@ static void take_link(struct xd_net *net, const struct nlmsghdr *nlh)
 	struct xd_link old = net->link, *link = &net->link;
 
 	link->type = ifi->ifi_type;
+	link->has_neighbours = ifi->ifi_type == ARPHRD_ETHER && !(ifi->ifi_flags & IFF_NOARP);
 	link->up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);
 	mnl_attr_for_each(a, nlh, sizeof(*ifi))
 	{
@@ -278,6 +280,42 @@ static uint64_t guid_of(const uint8_t mac[6])
 	return guid;
 }
 
+static void hash(uint64_t *h, const void *data, size_t len)
+{
+	const uint8_t *b = data;
+
+	for (size_t i = 0; i < len; i++)
+		*h = (*h ^ b[i]) * 0x100000001b3ull; /* FNV-1a */
+}
+
+/*
+ * An interface without a MAC (loopback, IP tunnels): devices of other namespaces and machines have
+ * other GUIDs, and this one has the same after a restart of the daemon. Locally administered.
+ */
+static uint64_t guid_without_mac(const struct xd_link *link)
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+	uint64_t h = 0xcbf29ce484222325ull;
+	char boot[64] = "";
+	struct stat st;
+
+	if (f) {
+		hash(&h, boot, fread(boot, 1, sizeof(boot), f));
+		fclose(f);
+	}
+	if (!stat("/proc/self/ns/net", &st))
+		hash(&h, &st.st_ino, sizeof(st.st_ino));
+	hash(&h, link->ifname, strlen(link->ifname));
+	return htobe64((h & ~(3ull << 56)) | 2ull << 56);
+}
+
+static bool has_mac(const struct xd_link *link)
+{
+	static const uint8_t none[sizeof(link->mac)];
+
+	return memcmp(link->mac, none, sizeof(none));
+}
+
 static int net_start(struct xd_net *net)
 {
 	int err;
@@ -293,16 +331,18 @@ static int net_start(struct xd_net *net)
 	if (!err)
 		err = read_link(net);
 	/* RoCE v2 frames begin with an Ethernet header, which IP tunnels do not have */
-	if (!err && net->link.type != ARPHRD_ETHER && net->link.type != ARPHRD_LOOPBACK)
+	if (!err && !net->datagrams && net->link.type != ARPHRD_ETHER &&
+	    net->link.type != ARPHRD_LOOPBACK)
 		err = -EMEDIUMTYPE;
 	if (!err)
 		err = read_gids(net);
-	net->link.guid = guid_of(net->link.mac);
+	net->link.guid = has_mac(&net->link) ? guid_of(net->link.mac)
+					     : guid_without_mac(&net->link);
 	return err;
 }
 
-int xd_net_open(struct xd_loop *loop, const char *ifname, const struct xd_net_events *events,
-		void *ctx, struct xd_net **out)
+int xd_net_open(struct xd_loop *loop, const char *ifname, bool datagrams,
+		const struct xd_net_events *events, void *ctx, struct xd_net **out)
 {
 	unsigned int ifindex = if_nametoindex(ifname);
 	struct xd_net *net = ifindex ? calloc(1, sizeof(*net)) : NULL;
@@ -312,6 +352,7 @@ int xd_net_open(struct xd_loop *loop, const char *ifname, const struct xd_net_ev
 		return ifindex ? -ENOMEM : -ENODEV;
 	net->loop = loop;
 	net->events = events;
+	net->datagrams = datagrams;
 	net->ctx = ctx;
 	net->link.ifindex = ifindex;
 	snprintf(net->link.ifname, sizeof(net->link.ifname), "%s", ifname);

@@ -36,18 +36,27 @@ struct xd_net_events {
 			const uint8_t *mac);
 };
 
-/* Returns -ENODEV if the interface does not exist, -EMEDIUMTYPE if it is not Ethernet. */
-int xd_net_open(struct xd_loop *loop, const char *ifname, const struct xd_net_events *events,
-		void *ctx, struct xd_net **net);
+/*
+ * datagrams: the kernel makes the frames of packets and finds their next hops. Otherwise, the
+ * interface must be Ethernet. Returns -ENODEV if the interface does not exist, -EMEDIUMTYPE if it
+ * is not Ethernet.
+ */
+int xd_net_open(struct xd_loop *loop, const char *ifname, bool datagrams,
+		const struct xd_net_events *events, void *ctx, struct xd_net **net);
 void xd_net_close(struct xd_net *net); /* NULL allowed */
 
 struct xd_link {
 	char ifname[IF_NAMESIZE]; /* the present name */
 	unsigned int ifindex;
-	uint64_t guid; /* big endian, EUI-64 of the MAC that the interface had at the start */
-	uint8_t mac[6];
-	uint16_t type; /* ARPHRD_* */
+	/*
+	 * Big endian: EUI-64 of the MAC that the interface had at the start; if it has none, a
+	 * number of its network namespace, its name and this boot of the machine
+	 */
+	uint64_t guid;
+	uint8_t mac[6]; /* 0: none */
+	uint16_t type;	/* ARPHRD_* */
 	uint32_t mtu;
+	bool has_neighbours; /* next hops have MACs, which the kernel has to resolve */
 	bool noqueue;	     /* there was no queueing discipline when the link was last read */
 	bool up;	     /* administratively up, with carrier */
 	uint32_t speed_mbps; /* 0: unknown */
@@ -86,7 +95,8 @@ static inline int xd_gid_held(const struct xd_gid_hold *hold)
 
 /*
  * Resolves the path to a destination: the next hop by the kernel's routing table, its MAC by the
- * neighbour table; a missing neighbour is solicited and its reply awaited. An address of another
+ * neighbour table; a missing neighbour is solicited and its reply awaited. The MAC is 0 on an
+ * interface without neighbours. An address of another
  * interface of this host is a neighbour, if frames get there. done() is called once,
  * possibly before this function returns: with 0 and the path, or with -EINVAL (no such GID index),
  * -ENETUNREACH (no route through this interface), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM.

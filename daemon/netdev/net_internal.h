@@ -36,6 +36,7 @@ struct xd_net {
 	struct xd_loop *loop;
 	const struct xd_net_events *events;
 	void *ctx;		     /* of events */
+	bool datagrams;
 	struct mnl_socket *requests; /* for requests, whose replies are awaited */
 	struct mnl_socket *listen;   /* notifications */
 	struct xd_watch *watch;	     /* of listen */

@@ -297,7 +297,7 @@ static bool look_up_neighbour(struct xd_net *net, const struct xd_ip *ip, uint8_
 	if (xd_net_request(net, nlh, on_neighbour, &l) || !l.usable)
 		return false;
 	/* packets through AF_XDP do not make the kernel verify a stale neighbour */
-	if (l.stale)
+	if (l.stale && !net->datagrams)
 		solicit(net, ip);
 	memcpy(mac, l.neighbour.mac, 6);
 	return true;
@@ -549,7 +549,7 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 	xt_list_init(&r->link);
 	ret = begin_path(net, attr, &r->path, &ip);
 	xd_net_gid_hold(net, &r->hold, attr->sgid_index);
-	if (!ret && look_up_neighbour(net, &ip, r->path.dmac))
+	if (!ret && (!net->link.has_neighbours || look_up_neighbour(net, &ip, r->path.dmac)))
 		ret = 1;
 	if (ret) {
 		finish(r, ret > 0 ? 0 : ret);

@@ -11,9 +11,11 @@
 
 #include "udp.h"
 
-/* Linux 5.7 lets everybody bind a socket to a device. */
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
+#endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
 #endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -27,6 +29,7 @@
 #define RECEIVE_BUFFER (8 << 20)
 /* Bytes that may be on their way to the network interface */
 #define SEND_BUFFER (4 << 20)
+#define DISCARD_PORT 9 /* RFC 863 */
 
 struct socket_option {
 	int level, name;
@@ -102,7 +105,7 @@ static int ask_for_headers(int fd, bool ipv6)
 	return err;
 }
 
-static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared)
+static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared, bool multicast)
 {
 	int err = set_common(fd, ipv6, ifname);
 
@@ -113,20 +116,22 @@ static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared)
 	if (err)
 		return err;
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
-	/* Groups that other sockets of the host have joined are no business of this one. */
-	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 1);
+	/* A datagram of a group arrives at all sockets of the port, also if they share it. */
+	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, multicast);
+	if (ipv6)
+		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, multicast);
 	/* Linux 5.0; without it the kernel joins no packets */
 	set(fd, IPPROTO_UDP, UDP_GRO, 1);
 	return bind_port(fd, ipv6, XR_UDP_PORT);
 }
 
-int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared)
+int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared, bool multicast)
 {
 	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
 		return -errno;
-	err = set_up_rx(fd, ipv6, ifname, shared);
+	err = set_up_rx(fd, ipv6, ifname, shared, multicast);
 	if (!err)
 		return fd;
 	close(fd);
@@ -219,4 +224,25 @@ uint64_t xd_udp_dropped(int fd)
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
 		return 0;
 	return info[SK_MEMINFO_DROPS];
+}
+
+void xd_udp_solicit(int fd, bool ipv6, unsigned int ifindex, int family, const uint8_t *addr)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(DISCARD_PORT) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(DISCARD_PORT),
+				    .sin6_scope_id = ifindex };
+
+	if (family == AF_INET && !ipv6) {
+		memcpy(&in.sin_addr, addr, 4);
+		sendto(fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&in, sizeof(in));
+		return;
+	}
+	if (family == AF_INET) {
+		in6.sin6_addr.s6_addr16[5] = 0xffff;
+		memcpy(&in6.sin6_addr.s6_addr32[3], addr, 4);
+	} else {
+		memcpy(&in6.sin6_addr, addr, 16);
+	}
+	sendto(fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&in6, sizeof(in6));
 }

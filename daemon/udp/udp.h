@@ -133,14 +133,20 @@ static inline const struct xd_udp *xd_const_udp_of(const struct xd_socket *s)
 /* ---- sockets.c ---- */
 
 /*
- * Opens a socket that receives from port 4791 through an interface. group: number of sockets of
- * this process that share the port. Returns a descriptor or a negative error.
+ * Opens a socket that receives from port 4791 through an interface. shared: several sockets of this
+ * user may have the port. multicast: datagrams of all groups that the interface has joined arrive,
+ * too. Returns a descriptor or a negative error.
  */
-int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared);
+int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared, bool multicast);
 /* Opens a socket that only sends, from a port that the kernel selects. */
 int xd_udp_open_tx(bool ipv6, const char *ifname, uint16_t *port);
 /* Returns true if sockets of family AF_INET6 exist. */
 bool xd_udp_has_ipv6(void);
+/*
+ * Sends an empty datagram to the discard port of a neighbour, so that the kernel resolves its MAC
+ * as for any packet. addr: 4 or 16 bytes
+ */
+void xd_udp_solicit(int fd, bool ipv6, unsigned int ifindex, int family, const uint8_t *addr);
 /*
  * Steers packets to the sockets of the group by their destination QPN, modulo the number of
  * sockets; QP 1 to the first one. Sockets count in the order in which they were opened.

@@ -31,6 +31,7 @@ struct udp_io {
 	uint32_t workers;
 	uint32_t receive_buffer;    /* bytes */
 	const struct xd_udp *first; /* the first worker's socket */
+	int solicitor;		    /* socket of the control thread; -1: none */
 };
 
 /* ---- provisional tables ------------------------------------------------------------------- */
@@ -161,11 +162,11 @@ static int open_ports(struct udp_io *w, struct xd_udp *u)
 	return 0;
 }
 
-static int open_all(struct udp_io *w, struct xd_udp *u)
+static int open_all(struct udp_io *w, struct xd_udp *u, bool first)
 {
 	int err;
 
-	u->socket.fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, true);
+	u->socket.fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, true, first);
 	if (u->socket.fd < 0)
 		return u->socket.fd;
 	err = open_ports(w, u);
@@ -191,7 +192,7 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 	memcpy(u->mac, w->config.link->mac, sizeof(u->mac));
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
 		u->tx.fd[i] = -1;
-	err = open_all(w, u);
+	err = open_all(w, u, !worker);
 	if (err) {
 		xd_log(XD_ERR, "UDP sockets of worker %u: %s", worker, strerror(-err));
 		close_socket(&u->socket);
@@ -273,6 +274,8 @@ static void free_io(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
 
+	if (w->solicitor >= 0)
+		close(w->solicitor);
 	free(w->tables.psns);
 	free(w);
 }
@@ -281,6 +284,14 @@ static uint32_t max_mtu(const struct xd_io *io)
 {
 	(void)io;
 	return 4096;
+}
+
+static bool solicit(struct xd_io *io, int family, const uint8_t *addr)
+{
+	const struct udp_io *w = udp_io_of(io);
+
+	xd_udp_solicit(w->solicitor, w->ipv6, w->config.link->ifindex, family, addr);
+	return true;
 }
 
 static const char *mode(const struct xd_io *io)
@@ -317,6 +328,7 @@ static const struct xd_io_ops udp_io_ops = {
 	.detach = detach,
 	.free = free_io,
 	.max_mtu = max_mtu,
+	.solicit = solicit,
 	.mode = mode,
 	.show = show,
 	.log_hints = log_hints,
@@ -332,7 +344,7 @@ static uint32_t default_workers(void)
 /* Members of a group can share the port with anybody of the same user. So look first. */
 static int check_port(const struct udp_io *w)
 {
-	int fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, false);
+	int fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, false, false);
 
 	if (fd >= 0) {
 		close(fd);
@@ -346,6 +358,7 @@ static int check_port(const struct udp_io *w)
 int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 {
 	struct udp_io *w = calloc(1, sizeof(*w));
+	uint16_t port;
 	int err;
 
 	if (!w)
@@ -358,6 +371,7 @@ int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 	w->tables.ops = &no_tables;
 	w->tables.psns = calloc(xr_pow2_roundup(config->opt->max_qp + XD_OWN_QPS),
 				sizeof(*w->tables.psns));
+	w->solicitor = xd_udp_open_tx(w->ipv6, config->link->ifname, &port);
 	err = w->tables.psns ? check_port(w) : -ENOMEM;
 	if (err) {
 		free_io(&w->io);
