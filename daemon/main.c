@@ -41,6 +41,7 @@
 #include "daemon/server/server.h"
 #include "daemon/udp/udp_io.h"
 #include "daemon/xdp/xdp_io.h"
+#include "choose_io.h"
 #include "watchdog.h"
 
 struct daemon {
@@ -52,6 +53,10 @@ struct daemon {
 	struct xd_watch *signals;
 	uint64_t look_at; /* when to look for the XDP program on the interface again */
 	bool removed;	  /* it was, by somebody else */
+	enum xd_io_option io;
+	struct xd_timer *idle; /* NULL: it does not end by itself */
+	uint64_t used_at;      /* when a program was connected last, ns */
+	bool in_use;	       /* one was in the last turn */
 	struct xd_watchdog *watchdog;
 	int signal_fd, lock_fd;
 };
@@ -168,9 +173,8 @@ static void publish_removed(struct xd_clients *clients)
  * awake anyway: an idle daemon does not wake up for this, and one whose packets are lost has
  * requests to handle, or errors of QPs.
  */
-static void look_for_program(void *arg)
+static void look_for_program(struct daemon *d)
 {
-	struct daemon *d = arg;
 	const struct xd_link *link = xd_net_link(d->dev.net);
 	char name[IF_NAMESIZE];
 
@@ -188,6 +192,52 @@ static void look_for_program(void *arg)
 	notify_status(d);
 	publish_removed(&d->server->objects.clients);
 }
+
+/* ---- end without programs ----------------------------------------------------------- */
+
+static void note_use(struct daemon *d)
+{
+	bool now = d->server->objects.clients.count;
+
+	if (now || d->in_use)
+		d->used_at = xd_now();
+	d->in_use = now;
+}
+
+static void on_idle(void *arg)
+{
+	struct daemon *d = arg;
+	uint64_t limit = d->opt.exit_idle * 1000000000ull, idle = xd_now() - d->used_at;
+
+	if (d->in_use || idle < limit) {
+		xd_timer_arm(d->idle, d->in_use ? limit : limit - idle);
+		return;
+	}
+	xd_log(XD_NOTICE, "no program for %u s: stopping, as --exit-idle says", d->opt.exit_idle);
+	xd_loop_stop(d->dev.loop);
+}
+
+static int watch_use(struct daemon *d)
+{
+	d->used_at = xd_now();
+	if (!d->opt.exit_idle)
+		return 0;
+	d->idle = xd_timer_new(d->dev.loop, on_idle, d);
+	if (!d->idle)
+		return -ENOMEM;
+	xd_timer_arm(d->idle, d->opt.exit_idle * 1000000000ull);
+	return 0;
+}
+
+static void on_turn(void *arg)
+{
+	struct daemon *d = arg;
+
+	note_use(d);
+	look_for_program(d);
+}
+
+/* ---- events of the network interface --------------------------------------------- */
 
 static void on_port(void *ctx, uint32_t type)
 {
@@ -276,7 +326,10 @@ static int open_tables(struct xd_device *dev)
 
 static int open_net(struct daemon *d)
 {
-	int err = xd_net_open(d->dev.loop, d->opt.interface, d->opt.io == XD_IO_SOCKET,
+	int err;
+
+	d->io = xd_choose_io(&d->opt, d->dev.io_why, sizeof(d->dev.io_why));
+	err = xd_net_open(d->dev.loop, d->opt.interface, d->io == XD_IO_SOCKET,
 			      &net_events, d, &d->dev.net);
 
 	if (err)
@@ -298,8 +351,8 @@ static int open_io(struct daemon *d)
 		.link = link,
 	};
 
-	return dev->opt->io == XD_IO_SOCKET ? xd_udp_io_new(&udp, &dev->io)
-					    : xd_xdp_io_new(&xdp, &dev->io);
+	return d->io == XD_IO_SOCKET ? xd_udp_io_new(&udp, &dev->io)
+				     : xd_xdp_io_new(&xdp, &dev->io);
 }
 
 static int open_datapath(struct daemon *d)
@@ -450,7 +503,9 @@ static int start(struct daemon *d)
 	if (!err)
 		err = log_step("watchdog", xd_watchdog_start(&d->dev, &d->watchdog));
 	if (!err)
-		xd_loop_set_turn(d->dev.loop, look_for_program, d);
+		err = log_step("timer", watch_use(d));
+	if (!err)
+		xd_loop_set_turn(d->dev.loop, on_turn, d);
 	return err;
 }
 
@@ -492,6 +547,7 @@ static void release(struct daemon *d)
 	xt_numbers_free(dev->shared.srqs);
 	xt_groups_free(dev->shared.groups);
 	xd_dreqs_free(dev->dreqs);
+	xd_timer_free(d->idle);
 	xd_watch_del(d->signals);
 	if (d->signal_fd >= 0)
 		close(d->signal_fd);

@@ -54,6 +54,8 @@ static const struct option_row rows[] = {
 	{ "io", "WAY", "way of packets: auto, xdp or socket (auto)", IO, AT(io), 0, 0 },
 	{ "workers", "N", "threads that process packets, with --io socket; 0: by processors (0)",
 	  NUMBER, AT(workers), 0, 64 },
+	{ "exit-idle", "SECONDS", "end after that time without programs, 0: never (0)", NUMBER,
+	  AT(exit_idle), 0, 31536000 },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
 	{ "gso", "MODE", "send and receive GSO frames: auto or off (auto)", GSO, AT(gso), 0, 0 },
 	{ "dispatcher", "PRIORITY", "attach behind the dispatcher of libxdp, 0: without (0)",

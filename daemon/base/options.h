@@ -36,7 +36,8 @@ struct xd_options {
 	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
 	char metrics[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* address; empty: none */
 	enum xd_io_option io;
-	uint32_t workers; /* with UDP sockets; 0: by processors */
+	uint32_t workers;   /* with UDP sockets; 0: by processors */
+	uint32_t exit_idle; /* seconds without programs after which the daemon ends; 0: never */
 	enum xd_attach attach;
 	enum xd_gso_option gso;
 	uint32_t dispatcher; /* priority behind the dispatcher of libxdp; 0: without */

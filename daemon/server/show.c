@@ -69,6 +69,8 @@ static void put_identity(struct json *j, const struct xd_device *dev)
 	json_number(j, "mtu", link->mtu);
 	json_text(j, "link", link->up ? "up" : "down");
 	json_number(j, "path_mtu", xd_port_mtu(dev));
+	json_text(j, "io", dev->io->ops->name);
+	json_text(j, "io_why", dev->io_why);
 }
 
 static void put_gids(struct json *j, const struct xd_device *dev)
