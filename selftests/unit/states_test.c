@@ -595,6 +595,25 @@ static void test_numbers(void)
 	TAP_OK(!wrong, "no QP gets number 0, 1 or 0xffffff");
 }
 
+/* Packets are steered to workers by their QPN. */
+static void test_steered_numbers(void)
+{
+	struct xt_numbers *t = xt_numbers_new(1000, 3);
+	unsigned wrong = 0, of[7] = { 0 };
+	uint32_t slot, number;
+
+	for (uint32_t i = 0; i < 700; i++) {
+		wrong += !xt_numbers_add_of(t, t, 7, i % 7, &slot, &number) || number % 7 != i % 7;
+		wrong += xt_numbers_get(t, number) != t;
+		of[number % 7]++;
+		if (i % 3 == 2)
+			xt_numbers_del(t, number);
+	}
+	TAP_OK(!wrong && of[0] == 100 && of[6] == 100,
+	       "QPNs have the remainder that was asked for");
+	xt_numbers_free(t);
+}
+
 /* Returns how many of n numbers are next to the one before, or the same as in the other table. */
 static unsigned predictable(uint64_t seed, uint64_t other_seed, unsigned n)
 {
@@ -689,6 +708,7 @@ int main(void)
 	end_engine();
 	new_engine(64);
 	test_numbers();
+	test_steered_numbers();
 	test_random_order();
 	test_gsi();
 	end_engine();

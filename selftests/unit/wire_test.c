@@ -587,6 +587,82 @@ static void test_bad_metadata(void)
 	TAP_OK(!accepted, "%u wrong offsets are refused without reading outside the frame", tried);
 }
 
+/* ---- the identification of IPv4 ------------------------------------------------------------ */
+
+/* Replaces the identification and "don't fragment", as a UDP socket does not tell them. */
+static void guess(struct xt_frame *f, uint16_t id)
+{
+	struct xr_ipv4 *ip = (struct xr_ipv4 *)(f->seg[0].data + f->meta.ip_off);
+
+	ip->id = xr_be16(id);
+	ip->frag = xr_be16(0x4000);
+	ip->check = 0;
+	ip->check = (__be16)~xr_ipv4_sum(ip);
+	f->guessed_id = true;
+}
+
+static void test_guessed_id(void)
+{
+	unsigned frames = 0, mended = 0, trusted = 0, flips = 0, accepted = 0;
+
+	for (unsigned i = 0; i < packet_count; i += 7) {
+		struct packet *p = &packets[i];
+		uint8_t *at = against_guard(p->data, p->len);
+		struct xt_frame f = frame_of(at, p->len);
+
+		if (!is_roce(p) || parse_frame(&f) != XR_OK || f.meta.ip_version != 4)
+			continue;
+		frames++;
+		guess(&f, (uint16_t)(i * 7919));
+		f.guessed_id = false;
+		trusted += xt_icrc_accept(&f);
+		f.guessed_id = true;
+		mended += xt_icrc_accept(&f) && !memcmp(at, p->data, p->len) && xt_icrc_ok(&f);
+		/* behind the masked fields of the BTH */
+		for (uint32_t bit = (f.meta.bth_off + 5u) * 8; bit < p->len * 8;
+		     bit += 61, flips++) {
+			guess(&f, 0);
+			at[bit / 8] ^= 1 << bit % 8;
+			accepted += xt_icrc_accept(&f);
+			at[bit / 8] ^= 1 << bit % 8;
+		}
+	}
+	TAP_OK(frames > 100 && mended == frames,
+	       "the ICRC of %u packets tells their identification and \"don't fragment\"", frames);
+	TAP_OK(trusted < frames / 10, "an identification that is no guess must be right");
+	/* 15 of 32 bits are left: one in 2^15 passes */
+	TAP_OK(accepted <= flips / 4096, "%u of %u flipped bits look like another identification",
+	       accepted, flips);
+}
+
+static void test_set_id(void)
+{
+	unsigned frames = 0, wrong = 0;
+
+	for (unsigned i = 0; i < packet_count; i += 3) {
+		struct packet *p = &packets[i];
+		uint8_t *at = against_guard(p->data, p->len);
+		struct xt_frame f = frame_of(at, p->len);
+		const struct xr_ipv4 *ip;
+
+		if (!is_roce(p) || parse_frame(&f) != XR_OK)
+			continue;
+		frames++;
+		xt_icrc_set_id(&f, (uint16_t)(i * 31));
+		ip = (const struct xr_ipv4 *)(at + f.meta.ip_off);
+		wrong += !xt_icrc_ok(&f);
+		if (f.meta.ip_version == 4)
+			wrong += xr_be16(ip->id) != (uint16_t)(i * 31) || xr_ipv4_sum(ip) != 0xffff;
+		else
+			wrong += memcmp(at, p->data, p->len) != 0;
+		/* a wrong ICRC stays wrong */
+		at[p->len - 1] ^= 1;
+		xt_icrc_set_id(&f, (uint16_t)(i * 37 + 1));
+		wrong += xt_icrc_ok(&f);
+	}
+	TAP_OK(frames > 100 && !wrong, "%u packets get another identification", frames);
+}
+
 static void test_opcodes(void)
 {
 	unsigned wrong = 0;
@@ -630,6 +706,8 @@ int main(int argc, char **argv)
 	test_udp_checksum();
 	test_vlan_depth();
 	test_bad_metadata();
+	test_guessed_id();
+	test_set_id();
 	test_opcodes();
 	for (unsigned i = 0; i < packet_count; i++)
 		free(packets[i].data);
