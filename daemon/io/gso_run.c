@@ -30,16 +30,16 @@ static bool continues_ipv6(const uint8_t *first, const uint8_t *ip)
 	       same(first, ip, offsetof(struct xr_ipv6, next_header), XR_IPV6_HLEN);
 }
 
-bool xd_gso_continues(const struct xt_frame *a, const struct xt_frame *b, uint32_t index)
+bool xd_gso_continues(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
+		      const struct xr_meta *b, uint32_t index)
 {
-	const uint8_t *first = a->seg[0].data, *next = b->seg[0].data;
-	uint32_t ip = a->meta.ip_off, udp = a->meta.bth_off - XR_UDP_HLEN, bth = a->meta.bth_off;
+	uint32_t ip = a->ip_off, udp = a->bth_off - XR_UDP_HLEN, bth = a->bth_off;
 
-	if (b->meta.ip_off != ip || b->meta.bth_off != bth ||
-	    b->meta.ip_version != a->meta.ip_version || !same(first, next, 0, ip))
+	if (b->ip_off != ip || b->bth_off != bth || b->ip_version != a->ip_version ||
+	    !same(first, next, 0, ip))
 		return false;
-	if (!(a->meta.ip_version == 4 ? continues_ipv4(first + ip, next + ip, index)
-				      : continues_ipv6(first + ip, next + ip)))
+	if (!(a->ip_version == 4 ? continues_ipv4(first + ip, next + ip, index)
+				 : continues_ipv6(first + ip, next + ip)))
 		return false;
 	return same(first, next, udp, udp + offsetof(struct xr_udp, len)) &&
 	       same(first, next, bth + offsetof(struct xr_bth, fecn_dqpn),
@@ -79,7 +79,8 @@ bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *f)
 		run->ended = !possible(f);
 	} else if (run->ended || run->count == XD_GSO_RUN || size > run->size || !possible(f) ||
 		   run->total + size > MAX_DATAGRAM - XR_UDP_HLEN ||
-		   !xd_gso_continues(&run->frame[0], f, run->count)) {
+		   !xd_gso_continues(run->frame[0].seg[0].data, &run->frame[0].meta, f->seg[0].data,
+				     &f->meta, run->count)) {
 		return false;
 	}
 	keep(&run->frame[run->count++], f);

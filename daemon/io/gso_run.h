@@ -25,9 +25,10 @@ struct xd_gso_run {
 
 /*
  * Returns true if a frame can be sent as the one `index` frames behind the first one of a run, as
- * far as its headers go.
+ * far as its headers go. a, b: their metadata
  */
-bool xd_gso_continues(const struct xt_frame *first, const struct xt_frame *frame, uint32_t index);
+bool xd_gso_continues(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
+		      const struct xr_meta *b, uint32_t index);
 /* Adds a frame, whose buffers stay as they are. Returns false if it does not continue the run. */
 bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *frame);
 /* Returns true if the run is worth a system call of its own. */

@@ -173,7 +173,7 @@ bool xt_icrc_accept(struct xt_frame *frame)
 	return true;
 }
 
-void xt_icrc_set_id(struct xt_frame *frame, uint16_t id)
+void xt_icrc_set_id(const struct xt_frame *frame, uint16_t id)
 {
 	uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
 	unsigned end = frame->len - XR_ICRC_LEN, i;

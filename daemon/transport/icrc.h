@@ -43,6 +43,6 @@ bool xt_icrc_accept(struct xt_frame *frame);
  * Changes the identification in the IPv4 header of a frame to be sent, and its checksums as far as
  * the change goes: a wrong ICRC stays wrong.
  */
-void xt_icrc_set_id(struct xt_frame *frame, uint16_t id);
+void xt_icrc_set_id(const struct xt_frame *frame, uint16_t id);
 
 #endif /* XT_ICRC_H */

@@ -129,16 +129,19 @@ void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *f)
 	struct xd_udp_message *m = message_of(tx, f->meta.qpn);
 	struct xd_udp_frame *slot = &tx->frame[index];
 
-	slot->frame = *f;
+	slot->data = f->seg[0].data;
+	slot->len = f->len;
 	slot->next = NONE;
+	slot->meta = f->meta;
 	if (m && has_room(tx, m, size)) {
-		xt_icrc_set_id(&slot->frame, (uint16_t)m->count);
-		if (xd_gso_continues(&tx->frame[m->first].frame, &slot->frame, m->count)) {
+		xt_icrc_set_id(f, (uint16_t)m->count);
+		if (xd_gso_continues(tx->frame[m->first].data, &tx->frame[m->first].meta,
+				     slot->data, &slot->meta, m->count)) {
 			join(tx, m, index, size);
 			return;
 		}
 	}
-	xt_icrc_set_id(&slot->frame, 0);
+	xt_icrc_set_id(f, 0);
 	begin_message(tx, f->meta.qpn, index, size);
 }
 
@@ -205,8 +208,8 @@ static void address_ipv6(const uint8_t *ip, struct xd_udp_parts *p, struct msghd
 static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_t index)
 {
 	const struct xd_udp_message *m = &u->tx.message[index];
-	const struct xt_frame *first = &u->tx.frame[m->first].frame;
-	const uint8_t *ip = first->seg[0].data + first->meta.ip_off;
+	const struct xd_udp_frame *first = &u->tx.frame[m->first];
+	const uint8_t *ip = first->data + first->meta.ip_off;
 	struct xd_udp_parts *p = &b->parts[b->count];
 	struct msghdr *h = &b->msg[b->count].msg_hdr;
 	uint16_t size = (uint16_t)m->size;
@@ -218,9 +221,9 @@ static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_
 		.msg_control = p->control,
 	};
 	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next) {
-		const struct xt_frame *f = &u->tx.frame[i].frame;
+		const struct xd_udp_frame *f = &u->tx.frame[i];
 
-		b->iov[b->iovs++] = (struct iovec){ f->seg[0].data + f->meta.bth_off,
+		b->iov[b->iovs++] = (struct iovec){ f->data + f->meta.bth_off,
 						    f->len - f->meta.bth_off };
 	}
 	if (first->meta.ip_version == 4)
@@ -234,8 +237,8 @@ static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_
 
 static uint16_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 {
-	const struct xt_frame *f = &tx->frame[m->first].frame;
-	const struct xr_udp *udp = (const void *)(f->seg[0].data + f->meta.bth_off - XR_UDP_HLEN);
+	const struct xd_udp_frame *f = &tx->frame[m->first];
+	const struct xr_udp *udp = (const void *)(f->data + f->meta.bth_off - XR_UDP_HLEN);
 
 	return ntohs(udp->src);
 }
@@ -252,6 +255,18 @@ static void note_sent(struct xd_udp *u, uint32_t index)
 	xd_count(&u->stats.tx_gso_packets, m->count);
 }
 
+static void set_id(const struct xd_udp_frame *f, uint16_t id)
+{
+	const struct xt_frame frame = {
+		.seg[0] = { f->data, f->len },
+		.nseg = 1,
+		.len = f->len,
+		.meta = f->meta,
+	};
+
+	xt_icrc_set_id(&frame, id);
+}
+
 /* Divides a message into messages of one packet each, which get the identification 0. */
 static void send_singly(struct xd_udp *u, int fd, uint32_t index)
 {
@@ -262,7 +277,7 @@ static void send_singly(struct xd_udp *u, int fd, uint32_t index)
 	for (uint32_t i = whole.first; i != NONE; i = next) {
 		next = u->tx.frame[i].next;
 		u->tx.frame[i].next = NONE;
-		xt_icrc_set_id(&u->tx.frame[i].frame, 0);
+		set_id(&u->tx.frame[i], 0);
 		*m = (struct xd_udp_message){ .first = i, .last = i, .count = 1 };
 		b->count = b->iovs = 0;
 		add_to_batch(u, b, index);

@@ -75,8 +75,10 @@ struct xd_udp_message {
 };
 
 struct xd_udp_frame {
-	struct xt_frame frame; /* one segment */
-	uint32_t next;	       /* in the same message */
+	uint8_t *data;
+	uint32_t len;
+	uint32_t next; /* in the same message */
+	struct xr_meta meta;
 };
 
 /* What a message of the kernel refers to */
