@@ -194,18 +194,23 @@ static void begin_again(struct xt_qp *qp, uint32_t end, bool known)
 }
 
 /*
- * Returns true if packets are to be sent again now. The first time costs a retry. Later times do
- * not, as the timeout of the program limits them; a response to the last time has to be overdue.
+ * Returns true if packets are to be sent again now. If the peer has asked for them, the first time
+ * costs a retry. Otherwise their loss is inferred, maybe from the response to a probe that came
+ * too early. Later times cost none, as the timeout of the program limits them; a response to the
+ * last time has to be overdue.
  */
-static bool may_send_again(struct xt_qp *qp)
+static bool may_send_again(struct xt_qp *qp, bool known)
 {
 	const struct xt_requester *r = &qp->req;
 
 	if (r->wait == XT_WAIT_RNR)
 		return false;
-	if (!xt_was_sent_again(r))
+	if (xt_was_sent_again(r))
+		return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_late(qp);
+	if (known)
 		return use_retry(qp);
-	return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_late(qp);
+	shrink(qp);
+	return true;
 }
 
 /* Returns true if all that was sent again last was missing, and more behind it is. */
@@ -224,7 +229,7 @@ static void lost(struct xt_qp *qp, bool known)
 	struct xt_requester *r = &qp->req;
 	bool more = more_is_lost(r);
 
-	if (!may_send_again(qp))
+	if (!may_send_again(qp, known))
 		return;
 	if (more && !r->kept && r->lost < r->most)
 		r->lost *= 2;

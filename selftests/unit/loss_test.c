@@ -4,7 +4,8 @@
  * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
  * requested together, one of each READ request. A packet that was overtaken gives no round-trip
  * time. A packet that fills a gap leaves at once if the window is nearly full. A probe is
- * counted when it is sent. If the path becomes slower, probes end.
+ * counted when it is sent, and costs no retry, nor does what follows from its ACK. If the path
+ * becomes slower, probes end.
  */
 #include "daemon/transport/engine.h"
 #include "daemon/transport/park.h"
@@ -469,6 +470,42 @@ static void test_counters(void)
 	end(&q);
 }
 
+/* ---- retries ----------------------------------------------------------------------------- */
+
+/*
+ * The response to the first of some WRITEs is late, so a probe is sent. Then the ACKs arrive, one
+ * for each WRITE. Neither has the program's timeout expired, nor has the peer asked for a packet.
+ */
+static void test_late_acks(unsigned retry_cnt)
+{
+	enum { WRITES = 4 };
+	struct made ack = S(ACK, .syndrome = XR_AETH_ACK);
+	unsigned completed = 0, failed = 0, left = retry_cnt;
+	struct xr_cqe cqe;
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	q.qp->attr.timeout = 16;
+	q.qp->attr.retry_cnt = q.qp->req.retry_left = retry_cnt;
+	post_writes(&q, WRITES);
+	wait_ns(h, 30 * MS);
+	TAP_OK(probes(h) == 1, "retry_cnt %u: a probe is sent", retry_cnt);
+	for (ack.psn = 0; ack.psn < WRITES; ack.psn++) {
+		ack.msn = ack.psn + 1;
+		receive(&q, &ack);
+		if (q.qp->req.retry_left < left)
+			left = q.qp->req.retry_left;
+	}
+	while (h_poll(h, &cqe)) {
+		completed++;
+		failed += cqe.status != IBV_WC_SUCCESS;
+	}
+	TAP_OK(completed == WRITES && !failed,
+	       "the ACKs arrive: all WRITEs complete (%u, %u failed)", completed, failed);
+	TAP_OK(left == retry_cnt, "no retry was used (%u left)", left);
+	end(&q);
+}
+
 /* ---- a path that becomes slower ---------------------------------------------------------- */
 
 /* Sends one packet, and receives its ACK after that time. Returns the probes of it. */
@@ -558,6 +595,9 @@ int main(void)
 	test_lossy_reads();
 	test_overtaken();
 	test_counters();
+	test_late_acks(0);
+	test_late_acks(1);
+	test_late_acks(7);
 	test_slower();
 	test_push();
 	return tap_end();
