@@ -472,6 +472,28 @@ static void test_counters(void)
 
 /* ---- retries ----------------------------------------------------------------------------- */
 
+/* Sets the retry count of a QP whose responses are late, but within the timeout of the program. */
+static struct harness *start_late(struct h_qp *q, unsigned retry_cnt)
+{
+	struct harness *h = start(q);
+
+	q->qp->attr.timeout = 16;
+	q->qp->attr.retry_cnt = q->qp->req.retry_left = retry_cnt;
+	return h;
+}
+
+static void check_late(struct h_qp *q, unsigned retry_cnt, unsigned least, unsigned posted)
+{
+	unsigned completed = 0, failed = 0;
+	struct xr_cqe cqe;
+
+	for (; h_poll(q->h, &cqe); completed++)
+		failed += cqe.status != IBV_WC_SUCCESS;
+	TAP_OK(completed == posted && !failed, "all complete (%u, %u failed)", completed, failed);
+	TAP_OK(least == retry_cnt, "no retry was used (%u left)", least);
+	end(q);
+}
+
 /*
  * The response to the first of some WRITEs is late, so a probe is sent. Then the ACKs arrive, one
  * for each WRITE. Neither has the program's timeout expired, nor has the peer asked for a packet.
@@ -480,30 +502,40 @@ static void test_late_acks(unsigned retry_cnt)
 {
 	enum { WRITES = 4 };
 	struct made ack = S(ACK, .syndrome = XR_AETH_ACK);
-	unsigned completed = 0, failed = 0, left = retry_cnt;
-	struct xr_cqe cqe;
+	unsigned least = retry_cnt;
 	struct h_qp q;
-	struct harness *h = start(&q);
+	struct harness *h = start_late(&q, retry_cnt);
 
-	q.qp->attr.timeout = 16;
-	q.qp->attr.retry_cnt = q.qp->req.retry_left = retry_cnt;
 	post_writes(&q, WRITES);
 	wait_ns(h, 30 * MS);
-	TAP_OK(probes(h) == 1, "retry_cnt %u: a probe is sent", retry_cnt);
+	TAP_OK(probes(h) == 1, "ACKs are late, retry_cnt %u: a probe is sent", retry_cnt);
 	for (ack.psn = 0; ack.psn < WRITES; ack.psn++) {
 		ack.msn = ack.psn + 1;
 		receive(&q, &ack);
-		if (q.qp->req.retry_left < left)
-			left = q.qp->req.retry_left;
+		if (q.qp->req.retry_left < least)
+			least = q.qp->req.retry_left;
 	}
-	while (h_poll(h, &cqe)) {
-		completed++;
-		failed += cqe.status != IBV_WC_SUCCESS;
+	check_late(&q, retry_cnt, least, WRITES);
+}
+
+/* The same with READs, of which some packets have arrived before. The probe is answered last. */
+static void test_late_responses(unsigned retry_cnt)
+{
+	unsigned least = retry_cnt;
+	struct h_qp q;
+	struct harness *h = start_late(&q, retry_cnt);
+
+	post_reads(&q, READS);
+	receive_responses(&q, 0, 3);
+	wait_ns(h, 30 * MS);
+	TAP_OK(probes(h) == 1, "responses are late, retry_cnt %u: a probe is sent", retry_cnt);
+	for (int i = 3; i < READS * READ_PACKETS; i++) {
+		response(&q, i);
+		if (q.qp->req.retry_left < least)
+			least = q.qp->req.retry_left;
 	}
-	TAP_OK(completed == WRITES && !failed,
-	       "the ACKs arrive: all WRITEs complete (%u, %u failed)", completed, failed);
-	TAP_OK(left == retry_cnt, "no retry was used (%u left)", left);
-	end(&q);
+	receive_responses(&q, 3, READ_PACKETS);
+	check_late(&q, retry_cnt, least, READS);
 }
 
 /* ---- a path that becomes slower ---------------------------------------------------------- */
@@ -598,6 +630,8 @@ int main(void)
 	test_late_acks(0);
 	test_late_acks(1);
 	test_late_acks(7);
+	test_late_responses(0);
+	test_late_responses(7);
 	test_slower();
 	test_push();
 	return tap_end();
