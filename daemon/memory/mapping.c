@@ -59,6 +59,19 @@ static int pin_slice(struct xd_mapping *m, int ticket, uint64_t off, uint64_t si
 	return fd;
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
+/*
+ * Pinning faults in each page by itself; a read fault maps the pages around it as well. No absent
+ * page is allocated, and any error shows again when the page is pinned.
+ */
+static void map_pages(const struct xd_mapping *m, uint64_t off, uint64_t size)
+{
+	madvise(m->base + off, size, MADV_POPULATE_READ);
+}
+
 /*
  * Failure is not an error: memory can be used without pins, as the next access brings back pages
  * that were swapped out. Descriptors may be scarce, and read-only memory cannot be pinned.
@@ -75,6 +88,7 @@ bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota)
 	for (i = 0; i < slices; i++) {
 		off = i * PIN_SLICE;
 		size = m->size - off < PIN_SLICE ? m->size - off : PIN_SLICE;
+		map_pages(m, off, size);
 		fd = pin_slice(m, ticket, off, size);
 		if (fd < 0)
 			break;
