@@ -2,8 +2,10 @@
 /*
  * Moving in works in steps of 2 MiB:
  *
- *   populate the pages; write-protect them through userfaultfd; copy them to the memfd;
+ *   write-protect the pages through userfaultfd; copy them to the memfd;
  *   map the memfd over them; wake the threads that faulted on the write protection
+ *
+ * Before Linux 6.4 absent pages cannot be protected, so all are populated first.
  *
  * A thread that writes meanwhile waits, and its write then goes to the memfd. A thread that reads
  * sees the same bytes throughout. A system call that writes there waits as well, which needs a
@@ -43,6 +45,7 @@
 #define STEP XP_PAGE_FILE_STEP
 
 static int uffd = -1;
+static bool protects_absent; /* pages, too */
 
 /* ---- steps --------------------------------------------------------------------- */
 
@@ -117,6 +120,7 @@ bool xp_convert_ready(int device)
 		return false;
 	wanted |= have & UFFD_FEATURE_WP_UNPOPULATED;
 	uffd = open_uffd(device, wanted, &have);
+	protects_absent = wanted & UFFD_FEATURE_WP_UNPOPULATED;
 	return uffd >= 0;
 }
 
@@ -172,13 +176,22 @@ static bool copy_to_file(const char *from, uint64_t length, const struct xp_file
 	return true;
 }
 
+/* Returns false without memory for the pages. */
+static bool protect(uint64_t start, uint64_t length)
+{
+	if (!protects_absent &&
+	    madvise((void *)(uintptr_t)start, length, MADV_POPULATE_WRITE))
+		return false;
+	return write_protect(start, length, true);
+}
+
 static bool replace_pages(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
 	struct uffdio_range range = { start, length };
 	void *at = (void *)(uintptr_t)start;
 	bool moved;
 
-	if (madvise(at, length, MADV_POPULATE_WRITE) || !write_protect(start, length, true))
+	if (!protect(start, length))
 		return false;
 	moved = copy_to_file(at, length, f, offset) &&
 		map_over(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
