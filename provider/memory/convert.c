@@ -179,8 +179,7 @@ static bool copy_to_file(const char *from, uint64_t length, const struct xp_file
 /* Returns false without memory for the pages. */
 static bool protect(uint64_t start, uint64_t length)
 {
-	if (!protects_absent &&
-	    madvise((void *)(uintptr_t)start, length, MADV_POPULATE_WRITE))
+	if (!protects_absent && madvise((void *)(uintptr_t)start, length, MADV_POPULATE_WRITE))
 		return false;
 	return write_protect(start, length, true);
 }
