@@ -47,18 +47,21 @@ static uint64_t earlier(uint64_t a, uint64_t b)
  * are sent. But if packets wait in queues, the response probably does, too. Packets of busy QPs of
  * a client queue behind each other, so the time is multiplied by the number of these QPs. Otherwise
  * responses to thousands of QPs are overdue without a loss, and probes lengthen the queue.
+ * While no packets are lost, a response is not overdue either if others came as late.
  */
 static uint64_t next_probe(const struct xt_qp *qp)
 {
 	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
 	bool again = xt_was_sent_again(&qp->req) || qp->req.asked_count;
-	uint64_t ns = again ? xt_rtt_late(qp) : xt_rtt_overdue(qp);
+	uint64_t ns = busy * (again ? xt_rtt_late(qp) : xt_rtt_overdue(qp));
+	bool lossy = again || qp->engine->now < qp->engine->lossy_until;
+	uint64_t varies = lossy ? 0 : xt_rtt_varies(qp);
 	unsigned int early = xt_rtt_queued(qp) ? 1 : EARLY_PROBES;
 	unsigned int doublings = qp->req.probes > early ? qp->req.probes - early : 0;
 
 	if (doublings > MAX_DOUBLINGS)
 		doublings = MAX_DOUBLINGS;
-	return qp->engine->now + (ns * busy << doublings);
+	return qp->engine->now + ((ns > varies ? ns : varies) << doublings);
 }
 
 static void set_timer(struct xt_qp *qp)

@@ -131,6 +131,13 @@ uint64_t xt_rtt_late(const struct xt_qp *qp)
 	return ns && ns < most ? ns : most;
 }
 
+uint64_t xt_rtt_varies(const struct xt_qp *qp)
+{
+	uint64_t ns = qp->rtt.usual + 4ull * qp->rtt.deviation;
+
+	return ns < UNKNOWN_NS ? ns : UNKNOWN_NS;
+}
+
 bool xt_rtt_queued(const struct xt_qp *qp)
 {
 	return qp->rtt.recent > 3ull * qp->rtt.least;

@@ -43,6 +43,11 @@ uint64_t xt_rtt_overdue(const struct xt_qp *qp);
  * deviation, as in RFC 6298. At most xt_rtt_overdue().
  */
 uint64_t xt_rtt_late(const struct xt_qp *qp);
+/*
+ * The time in ns after which a response is late for the times seen so far (RFC 6298), at most 8 ms:
+ * where programs share processors, responses wait for one now and then.
+ */
+uint64_t xt_rtt_varies(const struct xt_qp *qp);
 /* Returns true if packets seem to wait in queues: the last round trips took much longer. */
 bool xt_rtt_queued(const struct xt_qp *qp);
 

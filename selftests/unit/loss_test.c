@@ -5,7 +5,8 @@
  * requested together, one of each READ request. A packet that was overtaken gives no round-trip
  * time. A packet that fills a gap leaves at once if the window is nearly full. A probe is
  * counted when it is sent, and costs no retry, nor does what follows from its ACK. If the path
- * becomes slower, probes end.
+ * becomes slower, probes end. A response is not asked for if others came as late, unless packets
+ * are lost.
  */
 #include "daemon/transport/engine.h"
 #include "daemon/transport/park.h"
@@ -579,6 +580,40 @@ static void test_slower(void)
 	end(&q);
 }
 
+/* ---- responses that wait for a processor ------------------------------------------------- */
+
+#define TIMES 60
+
+/* Round trips of 20 us, some of which take longer, and then one of 400 us. Returns its probes. */
+static uint64_t one_late(uint64_t some, bool after_loss)
+{
+	uint64_t before = 0, late;
+	struct h_qp q;
+	int psn = 0;
+
+	start(&q);
+	q.qp->attr.timeout = 16;
+	while (psn < TIMES) {
+		before += round_trip(&q, psn, psn % 3 ? 20000 : some);
+		psn++;
+	}
+	wait_ns(q.h, 20 * MS);
+	if (after_loss)
+		xt_engine_lossy(q.h->engine);
+	late = round_trip(&q, psn, 400000);
+	TAP_OK(!before, "no probe if some responses take %u us (%lu)", (unsigned)(some / 1000),
+	       before);
+	end(&q);
+	return late;
+}
+
+static void test_late(void)
+{
+	TAP_OK(one_late(20000, false), "all others took 20 us: a response of 400 us is asked for");
+	TAP_OK(!one_late(290000, false), "others took 290 us: it is waited for");
+	TAP_OK(one_late(290000, true), "... but not while packets are lost");
+}
+
 /* ---- packets that are sent again --------------------------------------------------------- */
 
 /* Returns the number of packets that leave at once when the peer asks for the first one. */
@@ -633,6 +668,7 @@ int main(void)
 	test_late_responses(0);
 	test_late_responses(7);
 	test_slower();
+	test_late();
 	test_push();
 	return tap_end();
 }
