@@ -57,7 +57,7 @@ const struct xd_turns *xd_loop_turns(const struct xd_loop *loop);
 
 /*
  * Returns the processor time of this thread in ns since the last call or since the last callback
- * returned: that of the current callback, and of finding its event.
+ * returned that made no call: that of the current callback, and of finding its event.
  */
 uint64_t xd_loop_lap(struct xd_loop *loop);
 

@@ -32,11 +32,14 @@ static void run_job(struct xd_job *job)
 static void finish(struct xd_client_job *j)
 {
 	struct xd_client *c = j->client;
+	struct xd_loop *loop = c->dev->loop;
 	bool ending = c->ending;
 
 	xd_load_charge(c, j->used);
 	j->done(j);
-	if (!ending)
+	if (ending)
+		xd_loop_lap(loop); /* the time is nobody's */
+	else
 		xd_load_charge_lap(c);
 }
 
