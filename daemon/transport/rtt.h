@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Round-trip times of a QP's packets. They tell how long a response may take before it is worth a
- * packet to ask for it: at most four of the shortest times, or 300 us if that is longer, and less
- * after a loss; longer if the path has become slower, see rtt.c. Too early a packet costs little,
- * because the next ones wait twice as long each, and longer if the client has many busy QPs.
+ * packet to ask for it: four of the shortest times, or 300 us if that is longer, and less after a
+ * loss; longer without losses if the times vary (xt_rtt_varies()), or if the path has become
+ * slower, see rtt.c. Too early a packet costs little, because the next ones wait twice as long
+ * each, and longer if the client has many busy QPs.
  */
 #ifndef XT_RTT_H
 #define XT_RTT_H
