@@ -29,7 +29,7 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	resolve.c ring.c srq.c xrc.c xrc_target.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c faults.c id.c id_qp.c id_show.c listen.c multicast.c port.c \
-	query.c rdma_cm.c resolve.c timer.c)
+	orphans.c query.c rdma_cm.c resolve.c timer.c)
 umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)
 server_SRCS := $(addprefix daemon/server/, \
 	capture.c counters.c dispatch.c fault_times.c fault_verbs.c faults.c http.c metrics.c monitor.c \

@@ -47,7 +47,6 @@ bool xd_clients_stop(struct xd_clients *cs)
 	xd_reaper_free(cs->reaper);
 	xd_walks_stop(cs);
 	xd_trim_stop(cs);
-	xd_limits_free(&cs->limits);
 	xd_programs_free(&cs->programs);
 	return true;
 }

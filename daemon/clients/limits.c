@@ -76,15 +76,16 @@ static struct xd_user *new_user(struct xd_limits *limits, const struct xd_identi
 }
 
 /*
- * Frees the users that have neither clients nor processes. One whose bucket is not empty, or whose
- * memory must not be mapped, stays: connecting again must not change that.
+ * Frees the users that have neither clients, processes nor connections. One whose bucket is not
+ * empty, or whose memory must not be mapped, stays: connecting again must not change that.
  */
 static void free_users(struct xd_limits *limits, uint64_t now)
 {
 	struct xd_user **at = &limits->users, *u;
 
 	while ((u = *at)) {
-		if (u->clients || u->processes || u->bucket > now || u->unmapped_until > now) {
+		if (u->clients || u->processes || u->orphans || u->bucket > now ||
+		    u->unmapped_until > now) {
 			at = &u->next;
 			continue;
 		}

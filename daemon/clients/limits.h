@@ -39,7 +39,8 @@ struct xd_user {
 	uint32_t channels;  /* of rdma_cm, among the clients */
 	uint32_t processes; /* gates and movers that have not ended, see processes.h */
 	uint32_t objects[XD_MAX_KINDS];
-	uint32_t groups; /* multicast groups that QPs of the user are attached to */
+	uint32_t orphans; /* connections that end after their ids, see rdma_cm/orphans.c */
+	uint32_t groups;  /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
 	struct xd_fd_quota fds;
 	uint64_t bucket;	 /* of processor time, see load.h */

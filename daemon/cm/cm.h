@@ -339,7 +339,12 @@ struct xc_ops {
 	uint32_t (*peer_connected)(void *ctx, const struct xc_info *info, uint64_t dreq_tid,
 				   uint32_t number);
 	void (*peer_gone)(void *ctx, uint32_t number);
+	/* Optional. The end of what xc_destroy_for() has begun. Must not call the engine. */
+	void (*orphan_gone)(void *ctx, void *payer);
 };
+
+/* Memory of an id, at most */
+#define XC_ID_BYTES 1024
 
 struct xc_config {
 	uint64_t guid;	     /* of the device */
@@ -446,6 +451,12 @@ int xc_reply_disconnect(struct xc_id *id, const struct xc_data *data);
  * XRC, whose QP remains), DREQ_RCVD by DREP, SIDR_REQ_RCVD by SIDR_REP rejected.
  */
 void xc_destroy(struct xc_id *id);
+/*
+ * The same for a payer, not NULL, of the room that the id takes among max_ids: orphan_gone() is
+ * called when it takes none any more, which may be before this function returns. The id is freed
+ * then, or as soon as others need the room.
+ */
+void xc_destroy_for(struct xc_id *id, void *payer);
 /* Frees an id whose REQ or SIDR_REQ has got no response; the peer will send its message again. */
 void xc_ignore(struct xc_id *id);
 

@@ -17,6 +17,12 @@ static void end_connection(struct xc_id *id)
 		xc_disconnect(id, NULL);
 }
 
+void xc_destroy_for(struct xc_id *id, void *payer)
+{
+	id->payer = payer;
+	xc_destroy(id);
+}
+
 void xc_destroy(struct xc_id *id)
 {
 	switch (id->info.state) {

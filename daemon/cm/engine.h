@@ -71,9 +71,12 @@ struct xc_id {
 	bool lingers;	      /* rejected after a REP, see reject.c */
 	bool peer_connected;  /* see struct xc_ops, which has given the number */
 	uint32_t peer_number;
+	void *payer; /* see xc_destroy_for(); NULL: none */
 	enum xc_kind sent_kind;
 	uint8_t sent[XC_MAD_LEN]; /* the last message with the states of the id, to be repeated */
 };
+
+_Static_assert(sizeof(struct xc_id) <= XC_ID_BYTES, "XC_ID_BYTES");
 
 static inline uint64_t xc_now(const struct xc_cm *cm)
 {

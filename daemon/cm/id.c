@@ -129,10 +129,20 @@ static bool free_oldest_answered(struct xc_cm *cm)
 	return true;
 }
 
+static void end_payment(struct xc_id *id)
+{
+	void *payer = id->payer;
+
+	id->payer = NULL;
+	if (payer && id->cm->ops->orphan_gone)
+		id->cm->ops->orphan_gone(id->cm->ctx, payer);
+}
+
 void xc_id_keep_answered(struct xc_id *id)
 {
 	struct xc_cm *cm = id->cm;
 
+	end_payment(id);
 	if (cm->answered_count == MAX_ANSWERED)
 		free_oldest_answered(cm);
 	xt_list_add_tail(&cm->answered, &id->answered);
@@ -176,6 +186,7 @@ void xc_id_free(struct xc_id *id)
 	xt_list_del(&id->answered);
 	xt_list_del(&id->all);
 	cm->gauges.ids--;
+	end_payment(id);
 	free(id);
 }
 

@@ -474,4 +474,5 @@ const struct xc_ops xd_cm_engine_ops = {
 	.random = fill_random,
 	.peer_connected = peer_connected,
 	.peer_gone = peer_gone,
+	.orphan_gone = xd_cm_orphan_gone,
 };

@@ -25,9 +25,12 @@ static uint32_t random_psn(void)
 int xd_cm_id_new(struct xd_client *c, uint16_t ps, uint8_t qp_type, struct xd_cm_id **out)
 {
 	struct xd_rdma_cm *cm = xd_rdma_cm_of(c);
-	struct xd_cm_id *id = calloc(1, sizeof(*id));
-	int err;
+	int err = xd_cm_check_orphans(c);
+	struct xd_cm_id *id;
 
+	if (err)
+		return err;
+	id = calloc(1, sizeof(*id));
 	if (!id)
 		return -ENOMEM;
 	id->cm = cm;
@@ -55,7 +58,7 @@ void xd_cm_conn_destroy(struct xd_cm_id *id)
 {
 	if (id->conn) {
 		xd_cm_send_posted(id);
-		xc_destroy(id->conn);
+		xd_cm_orphan(id->obj.client, id->conn);
 	}
 	id->conn = NULL;
 	xd_cm_faults_end(id);

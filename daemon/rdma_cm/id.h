@@ -171,6 +171,18 @@ int xd_cm_id_hold_gsi(struct xd_cm_id *id);
 /* Ends the connection of an id. */
 void xd_cm_conn_destroy(struct xd_cm_id *id);
 
+/* ---- orphans.c ------------------------------------------------------------------ */
+
+/*
+ * Ends a connection in the background, if it has to tell its peer. The user of the client is
+ * charged meanwhile.
+ */
+void xd_cm_orphan(struct xd_client *c, struct xc_id *conn);
+/* orphan_gone() of the engine; payer: struct xd_user */
+void xd_cm_orphan_gone(void *ctx, void *payer);
+/* Returns -EDQUOT if the client's user has too many ids and such connections for another id. */
+int xd_cm_check_orphans(struct xd_client *c);
+
 /* ---- id_qp.c -------------------------------------------------------------------- */
 
 /*

@@ -304,6 +304,7 @@ bool xd_server_stop(struct xd_server *s)
 		return false;
 	xd_umad_stop(&s->objects);
 	xd_rdma_cm_free(s->objects.rdma_cm);
+	xd_limits_free(&s->objects.clients.limits); /* connections that end were charged to users */
 	xd_timer_free(s->capture_timer);
 	xd_monitor_stop(s);
 	xd_fault_times_stop(s);

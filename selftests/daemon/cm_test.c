@@ -1165,6 +1165,56 @@ static void test_limits(void)
 	close_channel(&ch);
 }
 
+/* Connects two ids of the channel. Their TIMEWAIT is short. */
+static void connect_two(struct chan *ch, uint32_t id[2])
+{
+	id[0] = routed_with_options(ch, 0, 5);
+	id[1] = accept_next(ch, id[0]);
+	MUST(!establish(ch, id[0]) && next_event(ch) == XD_CM_EVENT_ESTABLISHED);
+}
+
+/*
+ * Connections whose ids are gone, and whose DREQs nobody has answered yet, count for the user. The
+ * user is no operator here.
+ */
+static void test_orphans(void)
+{
+	struct rdma_ucm_create_id q = { .ps = RDMA_PS_TCP };
+	uint32_t id[4], last, old = fake.opt.user_max_cm_id;
+	struct xd_user *user;
+	uint64_t memory, end;
+	struct chan ch;
+
+	open_channel(&ch);
+	user = ch.c.client->user;
+	listener(&ch, 7000, 5);
+	connect_two(&ch, id);
+	connect_two(&ch, id + 2);
+	for (int i = 0; i < 4; i++)
+		MUST(destroy_id(&ch, id[i]) >= 0);
+	user->is_operator = false;
+	fake.opt.user_max_cm_id = 3;
+	memory = user->bytes.memory;
+	TAP_OK(user->orphans == 4, "connections that end after their ids are charged to the user");
+	last = create_id(&ch);
+	TAP_OK(SEND(&ch, CREATE_ID, q, 4) == -EDQUOT &&
+		       reason_has(&ch.c, "twice --user-max-cm-id") && reason_has(&ch.c, "is 6"),
+	       "with them, a user has twice as many as it may have ids");
+	user->is_operator = true;
+	TAP_OK(!SEND(&ch, CREATE_ID, q, 4) && !destroy_id(&ch, *(uint32_t *)ch.c.body),
+	       "an operator has no such limit");
+	user->is_operator = false;
+	for (end = xd_now() + 10 * 1000000000ull; user->orphans && xd_now() < end;)
+		carry();
+	TAP_OK(!user->orphans && !SEND(&ch, CREATE_ID, q, 4),
+	       "when the peers have answered, there is room again");
+	MUST(!destroy_id(&ch, *(uint32_t *)ch.c.body) && !destroy_id(&ch, last));
+	TAP_OK(user->bytes.memory == memory - 4 * XC_ID_BYTES, "and their memory is free");
+	user->is_operator = true;
+	fake.opt.user_max_cm_id = old;
+	close_channel(&ch);
+}
+
 /* ---- main ----------------------------------------------------------------------- */
 
 static void open_gsi(void)
@@ -1196,6 +1246,7 @@ int main(void)
 	test_resolve();
 	test_address_change();
 	test_held_gid();
+	test_orphans();
 	test_connection();
 	test_answers();
 	test_option_values();
