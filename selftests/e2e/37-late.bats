@@ -11,6 +11,7 @@ late() {
 }
 
 @test "nothing is written after LOCAL_INV of a fast region has completed" { late fast; }
+@test "nothing is written after SEND with Invalidate by another QP was received" { late send-inv; }
 @test "nothing is written after LOCAL_INV of a type 2 MW has completed" { late window; }
 @test "nothing is written after a type 1 MW was unbound" { late unbind; }
 @test "nothing is written after a type 1 MW was deallocated" { late dealloc-window; }

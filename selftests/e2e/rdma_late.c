@@ -2,13 +2,13 @@
 /*
  * Looks for bytes of the peer that arrive after the program has got its memory back: in each run
  * the peer is in the middle of a WRITE (or the program of a READ) of 4 MiB, the right to the memory
- * ends, the program fills the memory with bytes of its own, and these must stay.
+ * ends, the program writes a byte of its own to each page, and these must stay.
  *
  *   rdma_late [options]         the driver: owns the memory
  *   rdma_late [options] HOST    its partner: executes requests of the driver (endpoint.h)
  *
  *   -d DEV   device (default: the first)     -g N     GID index (default 1)
- *   -t NAME  one way to end the right        -p PORT  TCP port for set-up (18516)
+ *   -t NAME  one way to end the right        -p PORT  TCP port for set-up (18516), and the next one
  *   -n N     runs (default 20; one for "close" and "killed")
  *   -x CMD   shell command that kills the daemon, for "killed"
  */
@@ -29,9 +29,12 @@
 #define BEFORE 0x11
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define LATE_US 5000 /* after the end of the transfer, for what still takes effect */
+#define SOME_US 3000 /* from the first bytes to the end of the right, at most */
+#define SEND_US 1000 /* the same if a SEND of the peer has to arrive as well */
 
 struct late {
 	struct endpoint ep;
+	struct endpoint other; /* a second QP of the PD: its SENDs do not wait for WRITEs of ep */
 	struct direct_verbs dv;
 	uint8_t *mem;
 	struct ibv_mr *mr;
@@ -41,6 +44,24 @@ struct late {
 	uint32_t rkey;
 	const char *command;
 };
+
+/* ---- bytes that must stay -------------------------------------------------------------- */
+
+/* The last byte of each page, as all bytes take so long that what arrives meanwhile is not seen. */
+static void mark(uint8_t *p)
+{
+	for (size_t i = PAGE - 1; i < SIZE; i += PAGE)
+		p[i] = OWN;
+}
+
+static size_t count_late(const uint8_t *p)
+{
+	size_t n = 0;
+
+	for (size_t i = PAGE - 1; i < SIZE; i += PAGE)
+		n += p[i] != OWN;
+	return n;
+}
 
 /* ---- work requests --------------------------------------------------------------------- */
 
@@ -209,6 +230,34 @@ static int lose_rights(struct late *l)
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
 }
 
+static void *peer_invalidates(void *arg)
+{
+	struct late *l = arg;
+
+	ep_call(&l->other, &(struct ep_request){ .op = EP_SEND_INV, .rkey = l->rkey });
+	return NULL;
+}
+
+/* The completion of the receive, not that of the peer, gives the memory back. */
+static int send_inv(struct late *l)
+{
+	struct ibv_recv_wr *bad, wr = { 0 };
+	struct ibv_wc wc;
+	pthread_t thread;
+	int err = ibv_post_recv(l->other.qp, &wr, &bad);
+
+	if (!err)
+		err = pthread_create(&thread, NULL, peer_invalidates, l);
+	if (err)
+		return err;
+	err = ep_completion(&l->other, &wc);
+	if (!err && (!(wc.wc_flags & IBV_WC_WITH_INV) || wc.invalidated_rkey != l->rkey))
+		err = -1;
+	mark(l->mem);
+	pthread_join(thread, NULL);
+	return err;
+}
+
 static int reset(struct late *l)
 {
 	return move_to(l, IBV_QPS_RESET);
@@ -227,21 +276,46 @@ static int destroy_qp(struct late *l)
 	return err;
 }
 
-/* Creates the QP that was destroyed. */
-static int make_qp(struct late *l)
+/* Creates the QP of an endpoint that has none. */
+static int make_qp(struct endpoint *ep)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
 		.cap = { EP_DEPTH, EP_DEPTH, EP_SGE, EP_SGE, 64 },
-		.send_cq = l->ep.cq,
-		.recv_cq = l->ep.cq,
+		.send_cq = ep->cq,
+		.recv_cq = ep->cq,
 	};
 
-	if (l->ep.qp)
+	if (ep->qp)
 		return 0;
-	l->ep.qp = ibv_create_qp(l->ep.pd, &init);
-	l->ep.me.qpn = l->ep.qp ? l->ep.qp->qp_num : 0;
-	return l->ep.qp ? 0 : errno;
+	ep->qp = ibv_create_qp(ep->pd, &init);
+	ep->me.qpn = ep->qp ? ep->qp->qp_num : 0;
+	return ep->qp ? 0 : errno;
+}
+
+static bool open_other(struct late *l, const char *host, int port)
+{
+	l->other = l->ep;
+	l->other.qp = NULL;
+	l->other.cq = ibv_create_cq(l->ep.ctx, EP_DEPTH, NULL, NULL, 0);
+	return l->other.cq && !make_qp(&l->other) && ep_connect(&l->other, host, port);
+}
+
+static void *serve_other(void *arg)
+{
+	struct late *l = arg;
+
+	return ep_serve(&l->other) ? l : NULL;
+}
+
+/* Serves both connections. */
+static bool serve(struct late *l)
+{
+	pthread_t thread;
+	void *other;
+	bool ok = !pthread_create(&thread, NULL, serve_other, l) && ep_serve(&l->ep);
+
+	return ok && !pthread_join(thread, &other) && other;
 }
 
 /* All objects are left to the daemon. */
@@ -283,24 +357,15 @@ static void wait_for_bytes(const uint8_t *p)
 		;
 }
 
-static size_t count_late(const uint8_t *p)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < SIZE; i++)
-		n += p[i] != OWN;
-	return n;
-}
-
 /* Ends the right some time after the first bytes have arrived. Returns 0 or an error. */
 static int end_right(struct late *l, int (*revoke)(struct late *l))
 {
 	int err;
 
 	wait_for_bytes(l->mem);
-	usleep((useconds_t)(rand() % 3000));
+	usleep((useconds_t)rand() % (revoke == send_inv ? SEND_US : SOME_US));
 	err = revoke(l);
-	memset(l->mem, OWN, SIZE);
+	mark(l->mem);
 	return err;
 }
 
@@ -310,7 +375,7 @@ struct way {
 	int (*revoke)(struct late *l);
 };
 
-/* Returns the number of bytes that have changed, -1 on error. */
+/* Returns the number of pages that have changed, -1 on error. */
 static long write_once(struct late *l, const struct way *w)
 {
 	pthread_t thread;
@@ -368,7 +433,7 @@ static long run_once(struct late *l, const struct way *w)
 	failed = (long)count_late(l->mem);
 	if (w->revoke == close_device || w->revoke == kill_daemon)
 		return failed;
-	if (revoke_window(l) || revoke_pool(l) || revoke_region(l) || make_qp(l) ||
+	if (revoke_window(l) || revoke_pool(l) || revoke_region(l) || make_qp(&l->ep) ||
 	    ep_reconnect(&l->ep))
 		return -1;
 	return failed;
@@ -376,6 +441,7 @@ static long run_once(struct late *l, const struct way *w)
 
 static const struct way ways[] = {
 	{ "fast", grant_fast, local_inv },
+	{ "send-inv", grant_fast, send_inv },
 	{ "window", grant_window_2, local_inv },
 	{ "unbind", grant_window_1, unbind },
 	{ "dealloc-window", grant_window_1, revoke_window },
@@ -392,10 +458,15 @@ static const struct way ways[] = {
 	{ "flushed-read", grant_private, flush_read },
 };
 
+static int end_calls(struct endpoint *ep)
+{
+	return ep_call(ep, &(struct ep_request){ .op = EP_END });
+}
+
 static int run(struct late *l, const char *name, int runs)
 {
 	const struct way *w = ways;
-	long bytes = 0, late, wrong = 0;
+	long pages = 0, late, wrong = 0;
 
 	while (strcmp(w->name, name))
 		if (++w == ways + sizeof(ways) / sizeof(ways[0]))
@@ -408,11 +479,11 @@ static int run(struct late *l, const char *name, int runs)
 		if (late < 0)
 			return 1;
 		wrong += late > 0;
-		bytes += late;
+		pages += late;
 	}
-	printf("%s %s: bytes changed in %ld of %d runs, %ld bytes\n", wrong ? "FAILED" : "ok", name,
-	       wrong, runs, bytes);
-	return ep_call(&l->ep, &(struct ep_request){ .op = EP_END }) || wrong ? 1 : 0;
+	printf("%s %s: memory changed in %ld of %d runs, %ld pages\n", wrong ? "FAILED" : "ok",
+	       name, wrong, runs, pages);
+	return end_calls(&l->other) || end_calls(&l->ep) || wrong ? 1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -450,7 +521,8 @@ int main(int argc, char **argv)
 	}
 	find_direct_verbs(&l.dv);
 	l.mem = map_anonymous(SIZE);
-	if (!l.mem || !ep_open(&l.ep, dev, gid_index) || !ep_connect(&l.ep, argv[optind], port))
+	if (!l.mem || !ep_open(&l.ep, dev, gid_index) || !ep_connect(&l.ep, argv[optind], port) ||
+	    !open_other(&l, argv[optind], port + 1))
 		return 1;
-	return argv[optind] ? !ep_serve(&l.ep) : run(&l, name, runs);
+	return argv[optind] ? !serve(&l) : run(&l, name, runs);
 }
