@@ -67,11 +67,13 @@ hit() {
 	hit 'opcode SEND mads' 0
 }
 
-# endless PORT: starts a WRITE test from host b to host a; sets QPN and CLIENT
+# endless PORT [TEST]: starts a test of WRITEs from host b to host a; sets QPN and CLIENT
 endless() {
-	spawn a "$BATS_TEST_TMPDIR/server.$1" timeout $((60 * SLOW)) ib_write_bw -F -D 90 -p "$1" -x "$(gid_index a "$A4")"
+	local test=${2:-ib_write_bw}
+
+	spawn a "$BATS_TEST_TMPDIR/server.$1" timeout $((60 * SLOW)) "$test" -F -D 90 -p "$1" -x "$(gid_index a "$A4")"
 	wait_for 10 listens a "$1"
-	spawn b "$BATS_TEST_TMPDIR/client.$1" ib_write_bw -F -D 90 -p "$1" -x "$(gid_index b "$B4")" "$A4"
+	spawn b "$BATS_TEST_TMPDIR/client.$1" "$test" -F -D 90 -p "$1" -x "$(gid_index b "$B4")" "$A4"
 	CLIENT=$!
 	moves() { (($(ctl b qp -dj xrb pid "${1:-$CLIENT}" | jq '.[0].tx_messages') > ${2:-100})); }
 	wait_for 20 moves
@@ -123,6 +125,24 @@ endless() {
 	# half of the round trip, of which one direction is delayed
 	grep -A 1 '#bytes' "$OUT/client"
 	awk '/#bytes/ { getline; exit !($3 >= 2000 && $6 >= 2000) }' "$OUT/client"
+}
+
+# Both directions of the client's queue pair take 5 ms longer from some message on. Each message is sent again until there
+# is a round-trip time again, that is some times.
+@test "a path that becomes slower is not asked again for each message" {
+	local before again n
+
+	endless 18714 ib_write_lat
+	ctl b fault xrb rules "delay 5ms qp $QPN"
+	before=$(sent_again)
+	many_packets() { (($(rule b 0 packets) > 1000)); }
+	wait_for $((30 * SLOW)) many_packets
+	again=$(($(sent_again) - before))
+	n=$(rule b 0 packets)
+	echo "$n packets, sent again: $again"
+	kill "$CLIENT"
+	wait
+	((again < 50))
 }
 
 @test "duplicates and late packets reach the other host, which takes each once" {
