@@ -76,9 +76,9 @@ static uint64_t overdue(const struct xt_rtt *t)
  * A response that was asked for is no sample, as it may be to either packet (P. Karn and C.
  * Partridge, 1987), but the path is not slower than that. One of them is a lost packet in most
  * cases. If the path has become slower, every response would be asked for, and there would never be
- * a sample again. So from the second one on, responses may take so much longer until there is a
- * sample (as in RFC 6298, 5.5 to 5.7), or a NAK shows that packets are lost. If the sample is late
- * by the times from before, these are of another path.
+ * a sample again. So from the second one on without a NAK, which shows that packets are lost,
+ * responses may take so much longer until there is a sample (as in RFC 6298, 5.5 to 5.7). If the
+ * sample is late by the times from before, these are of another path.
  */
 static void back_off(struct xt_rtt *t, uint64_t ns)
 {

@@ -31,10 +31,13 @@ static inline void xt_rtt_asked(struct xt_qp *qp)
 {
 	qp->rtt.asked = true;
 }
-/* The peer has asked for a packet: responses are missing because of losses. */
+/*
+ * The peer has asked for a packet, so a response that was late may have been lost. It says nothing
+ * about a path that is known to be slower.
+ */
 static inline void xt_rtt_lost(struct xt_qp *qp)
 {
-	qp->rtt.backoff = qp->rtt.doubts = 0;
+	qp->rtt.doubts = 0;
 }
 /* Returns the time in ns after which a response is overdue. */
 uint64_t xt_rtt_overdue(const struct xt_qp *qp);

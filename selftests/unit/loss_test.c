@@ -555,6 +555,33 @@ static uint64_t round_trip(struct h_qp *q, int psn, uint64_t ns)
 	return probes(q->h) - before;
 }
 
+/* A packet is lost on the slow path, and the peer asks for it. The next one is not probed again. */
+static void test_slower_loss(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+	const struct made nak = S(ACK, .psn = 102, .syndrome = SEQ_NAK, .msn = 102);
+	const struct made ack = S(ACK, .psn = 103, .syndrome = XR_AETH_ACK, .msn = 104);
+	uint64_t later = 0;
+	int psn = 0;
+
+	q.qp->attr.timeout = 16;
+	while (psn < 100)
+		round_trip(&q, psn++, 20000);
+	while (psn < 102)
+		round_trip(&q, psn++, 5 * MS);
+	post_writes(&q, 2);
+	wait_ns(h, 5 * MS);
+	receive(&q, &nak);
+	wait_ns(h, 5 * MS);
+	receive(&q, &ack);
+	h->sent_count = 0;
+	for (psn = 104; psn < 200; psn++)
+		later += round_trip(&q, psn, 5 * MS);
+	TAP_OK(!later, "a loss does not end that (%lu probes)", later);
+	end(&q);
+}
+
 static void test_slower(void)
 {
 	uint64_t before, first, second, later = 0, back = 0;
@@ -669,6 +696,7 @@ int main(void)
 	test_late_responses(7);
 	test_slower();
 	test_late();
+	test_slower_loss();
 	test_push();
 	return tap_end();
 }
