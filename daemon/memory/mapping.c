@@ -21,6 +21,11 @@
  * pins, which takes at most 30 ms for this size.
  */
 #define PIN_SLICE (256ull << 20)
+/*
+ * Pins take descriptors until half of those of the user or of the device are in use. The others are
+ * for what fails without: a program with many regions does not keep new ones from connecting.
+ */
+#define PIN_PARTS 2
 /* Unpinning is asynchronous: memory that was just released may still count against the limit. */
 #define PIN_TRIES 20
 #define PIN_PAUSE_US 5000
@@ -83,7 +88,7 @@ bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota)
 	int fd;
 
 	m->pin = calloc(slices, sizeof(*m->pin));
-	if (!m->pin || !xd_fds_take(quota, slices))
+	if (!m->pin || !xd_fds_take_part(quota, slices, PIN_PARTS))
 		return false;
 	for (i = 0; i < slices; i++) {
 		off = i * PIN_SLICE;
