@@ -322,17 +322,20 @@ static void on_event(void *arg, uint32_t events)
 {
 	struct xd_gsi *g = arg;
 	unsigned int n = 0;
+	bool late = false;
 	uint64_t value;
 
 	(void)!read(g->event_fd, &value, sizeof(value));
 	if (!g->qp)
 		return;
 	g->receiving = true;
-	while (n < XD_GSI_BATCH && poll_one(g))
+	while (n < XD_GSI_BATCH && !late && poll_one(g)) {
+		late = xd_loop_must_yield(g->config.loop);
 		n++;
+	}
 	g->receiving = false;
 	xd_gsi_publish(g);
-	if (n == XD_GSI_BATCH)
+	if (late || n == XD_GSI_BATCH)
 		ask_for_event(g->event_fd);
 	else
 		arm(g);

@@ -8,8 +8,8 @@
  *
  * A worker places a received MAD into a free buffer and never waits. If no buffer is free, the MAD
  * is dropped, and counted as a datagram without a posted receive; its sender repeats it. The
- * control thread takes at most XD_GSI_BATCH MADs in one turn of its loop, so a flood of MADs does
- * not keep it from other work.
+ * control thread takes at most XD_GSI_BATCH MADs in one turn of its loop, and fewer if they take a
+ * millisecond, so a flood of MADs does not keep it from other work.
  *
  * An operator's program may have QP 1 instead (xrocedv_create_gsi_qp), while the daemon's is not in
  * use: see xd_gsi_hold() and xd_gsi_lend().
