@@ -42,6 +42,20 @@ pids() {
 	done
 }
 
+# victims: prints the processes that fill the device
+victims() {
+	pids '^(rdma_(cm_full|limits|mad)|xroce)$'
+}
+
+teardown() {
+	local victims
+
+	report_failure
+	mapfile -t victims < <(victims)
+	((${#victims[@]} == 0)) || kill -KILL "${victims[@]}"
+	daemon_down a
+}
+
 # filled KIND: rdma_limits has created all objects of a kind, and waits
 filled() {
 	[ -s "$BATS_TEST_TMPDIR/$1" ]
@@ -60,32 +74,119 @@ connects() {
 	wait "$server"
 }
 
-# The time is processor time of the control thread, so it does not depend on what else the machine does. Most of it is
-# that of malloc_trim(), which returns the memory of all these objects at once.
-@test "programs with as many objects as possible are killed, and nobody waits for 100 ms" {
-	local kind gid victims longest
+# fill KIND [OPTION...]: starts rdma_limits, which creates all objects of a kind and waits
+fill() {
+	local kind=$1
 
-	(($(memory_gib) >= 4)) || skip "needs 4 GiB of free memory"
-	daemon_up a --user-max-memory 4G --max-mr 60000 --client-max-qp 60000
-	gid=$(gid_index a "$A4")
-	spawn a "$BATS_TEST_TMPDIR/ids" "$BIN/rdma_cm_full" "$A4" 24000
-	wait_for 120 grep -q ready "$BATS_TEST_TMPDIR/ids"
+	shift
+	run_on a env "$@" "$BIN/rdma_limits" -w -g "$(gid_index a "$A4")" "$kind" <&7 \
+		>"$BATS_TEST_TMPDIR/$kind" 3>&- 7>&- &
+	wait_for 180 filled "$kind"
+}
+
+# Starts the processes that fill() needs to wait.
+begin_to_fill() {
 	mkfifo "$BATS_TEST_TMPDIR/wait"
 	exec 7<>"$BATS_TEST_TMPDIR/wait"
-	for kind in qp ah xrcd mw; do
-		run_on a "$BIN/rdma_limits" -w -g "$gid" "$kind" <&7 >"$BATS_TEST_TMPDIR/$kind" 3>&- 7>&- &
-		wait_for 120 filled "$kind"
-	done
+}
+
+# kill_all COUNT: kills the programs that have filled the device, while others connect, and waits until nothing is left
+kill_all() {
+	local victims
+
 	exec 7>&-
+	mapfile -t victims < <(victims)
+	((${#victims[@]} >= $1))
 	connects
-	mapfile -t victims < <(pids 'rdma_(cm_full|limits)')
-	((${#victims[@]} >= 5))
 	kill -KILL "${victims[@]}"
 	for _ in 1 2 3 4 5; do
 		connects
 	done
-	wait_for 60 eval "ctl a status -j xra | jq -e '.objects | .qps == 0 and .cm_ids == 0 and .mws == 0'"
-	longest=$(ctl a status -j xra | jq .turns.longest_cpu_ns)
+	wait_for 60 eval "ctl a status -j xra | jq -e '.objects | .cm_ids + .qps + .ahs + .srqs + .xrcds + .cqs + .mws + .mrs +
+		.dms + .pds == 0'"
+}
+
+# The time is processor time of the control thread, so it does not depend on what else the machine does.
+short_turns() {
+	local longest
+
+	longest=$(status_of a .turns.longest_cpu_ns)
 	echo "longest turn: $longest ns"
 	((longest < 100000000))
+}
+
+# The longest turn is mostly that of malloc_trim(), which returns the memory of all these objects at once.
+@test "programs with as many objects as possible are killed, and nobody waits for 100 ms" {
+	local kind
+
+	(($(memory_gib) >= 4)) || skip "needs 4 GiB of free memory"
+	daemon_up a --user-max-memory 4G --max-mr 60000 --client-max-qp 60000
+	spawn a "$BATS_TEST_TMPDIR/ids" "$BIN/rdma_cm_full" "$A4" 24000
+	wait_for 120 grep -q ready "$BATS_TEST_TMPDIR/ids"
+	begin_to_fill
+	for kind in qp ah xrcd mw; do
+		fill "$kind"
+	done
+	kill_all 5
+	short_turns
+}
+
+@test "the same with CQs, SRQs and PDs" {
+	local kind
+
+	(($(memory_gib) >= 5)) || skip "needs 5 GiB of free memory"
+	daemon_up a --user-max-memory 5G --client-max-cq 60000 --client-max-srq 60000 --client-max-pd 60000
+	begin_to_fill
+	for kind in cq srq pd; do
+		fill "$kind"
+	done
+	kill_all 3
+	short_turns
+}
+
+# An address comes and goes meanwhile, so that all paths are looked at again, and the port is down once.
+@test "the same with regions, device memory, groups, and events that nobody reads" {
+	local kind
+
+	(($(memory_gib) >= 4)) || skip "needs 4 GiB of free memory"
+	printf 'drop tx qp %d every 3\n' {16000001..16000016} >"$BATS_TEST_TMPDIR/rules"
+	daemon_up a --user-max-memory 4G --client-max-mr 60000 --max-mr 131072 --client-max-qp 60000
+	ctl a fault xra load "$BATS_TEST_TMPDIR/rules"
+	begin_to_fill
+	mkfifo "$BATS_TEST_TMPDIR/unread"
+	exec 8<>"$BATS_TEST_TMPDIR/unread"
+	for _ in {1..16}; do
+		on a "$XROCE" -r "$RUN/a" monitor xra <&7 >&8 3>&- &
+	done
+	for kind in mr dm group; do
+		fill "$kind" XROCE_FAULT="$BATS_TEST_TMPDIR/rules"
+	done
+	fill event
+	for _ in 1 2; do
+		on a ip address add 10.77.1.1/24 dev va
+		on a ip address del 10.77.1.1/24 dev va
+	done
+	on a ip link set va down
+	on a ip link set va up
+	wait_for 5 on a ping -q -c 1 -W 1 "$B4"
+	kill_all 20
+	short_turns
+}
+
+# Each of the received MADs is compared with what these files have.
+@test "the same with files of umad, and floods of MADs" {
+	local kind mac pid full="$BIN/rdma_mad full xra ::ffff:$B4"
+
+	daemon_up a --user-max-memory 1G --max-clients 2000
+	spawn a "$BATS_TEST_TMPDIR/umad" bash -c "ulimit -n 4096 && exec $full $(gid_index a "$A4") 1000"
+	wait_for 180 grep -q files "$BATS_TEST_TMPDIR/umad"
+	mac=$(on a ip -j link show va | jq -r '.[0].address')
+	for kind in response other; do
+		spawn b "$BATS_TEST_TMPDIR/flood" "$BIN/mad_flood" vb "$mac" "$B4" "$A4" "$kind" 5000
+		pid=$!
+		connects
+		kill -KILL "$pid"
+	done
+	kill_all 1
+	short_turns
 }

@@ -18,14 +18,18 @@ teardown() {
 # waking another processor takes up to 0.1 ms, which is too long for a million requests.
 PROCESSOR=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 
-# limits KIND [OPTION...]: runs rdma_limits, which prints how many objects it created
+# limits KIND [OPTION...]: runs rdma_limits, which prints how many objects it created. `$(limits ...)` in the arguments of
+# another command loses the exit status, so the output shows it.
 limits() {
 	local kind=$1
 
 	shift
 	taskset -cp "$PROCESSOR" "$(daemon_pid a)" >/dev/null	# its control thread only
 	run_on a taskset -c "$PROCESSOR" timeout $((200 * SLOW)) "$BIN/rdma_limits" -g "$(gid_index a "$A4")" \
-		"$@" "$kind"
+		"$@" "$kind" || {
+		echo "rdma_limits failed"
+		return 1
+	}
 }
 
 # Prints the free memory of the machine in GiB.

@@ -9,6 +9,7 @@
  *            reply       REPs to unknown connections
  *            malformed   of the class of connection management, with an unknown attribute
  *            other       of a class that no program has
+ *            response    to requests that no program has sent
  *   RATE     MADs in a second
  *   SOURCES  number of addresses that follow the first one, 1 by default
  */
@@ -34,7 +35,9 @@
 #define MAD 256
 #define CM_CLASS 7
 #define OTHER_CLASS 0x0f
+#define VENDOR_CLASS 0x30
 #define METHOD_SEND 3
+#define METHOD_GET_RESP 0x81
 #define ATTR_REQ 0x10
 #define ATTR_REP 0x13
 #define ATTR_DREQ 0x15
@@ -71,10 +74,14 @@ static const struct kind {
 	const char *name;
 	uint8_t class;
 	uint16_t attribute;
+	uint8_t method;
 } kinds[] = {
-	{ "request", CM_CLASS, ATTR_REQ }, { "disconnect", CM_CLASS, ATTR_DREQ },
-	{ "reply", CM_CLASS, ATTR_REP },   { "malformed", CM_CLASS, 0x99 },
-	{ "other", OTHER_CLASS, 0x10 },
+	{ "request", CM_CLASS, ATTR_REQ, METHOD_SEND },
+	{ "disconnect", CM_CLASS, ATTR_DREQ, METHOD_SEND },
+	{ "reply", CM_CLASS, ATTR_REP, METHOD_SEND },
+	{ "malformed", CM_CLASS, 0x99, METHOD_SEND },
+	{ "other", OTHER_CLASS, 0x10, METHOD_SEND },
+	{ "response", VENDOR_CLASS, 1, METHOD_GET_RESP },
 };
 
 static const struct kind *find_kind(const char *name)
@@ -104,7 +111,7 @@ static void build(struct frame *f, const char *mac, const char *to, const struct
 			 .pkey = htons(XR_DEFAULT_PKEY),
 			 .fecn_dqpn = htonl(XR_GSI_QPN) },
 		.deth = { htonl(XR_GSI_QKEY), htonl(XR_GSI_QPN) },
-		.mad = { 1, kind->class, 2, METHOD_SEND, [16] = (uint8_t)(kind->attribute >> 8),
+		.mad = { 1, kind->class, 2, kind->method, [16] = (uint8_t)(kind->attribute >> 8),
 			 (uint8_t)kind->attribute },
 	};
 	if (sscanf(mac, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", m, m + 1, m + 2, m + 3, m + 4, m + 5) != 6)

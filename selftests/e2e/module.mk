@@ -15,7 +15,7 @@ e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
 	$(call suite,$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),$(if $(filter $(f),$(E2E_ALONE)),,host) root)))
 $(foreach f,$(E2E_LONG),$(eval \
-	$(call suite,long/$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root long)))
+	$(call suite,long/$(call e2e_name,$(f)),1200,bats --tap $(f),$(E2E_NEEDS),root long)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
 	$(E2E_NEEDS),root long))
 $(eval $(call suite,long/e2e/49-rdmacm-many,3600,XR_CONNECTS=100000 bats --tap --filter killed \

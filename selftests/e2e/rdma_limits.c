@@ -6,6 +6,8 @@
  *   rdma_limits [-g GID-INDEX] [-d] [-u] [-w] KIND
  *
  *   KIND   pd, cq, qp, mr, mw, srq, ah, xrcd: objects (as many XRC domains as PDs)
+ *          dm: pages of device memory
+ *          event: QPs, each with an asynchronous event that nobody reads
  *          group: multicast groups joined by one QP
  *          member: QPs of one multicast group
  *          depth: the longest CQ and QP, filled
@@ -20,9 +22,11 @@
 #include "verbs_util.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #define BUF 65536
+#define PAGE 4096
 #define ACCESS                                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_MW_BIND)
@@ -39,6 +43,7 @@ struct set {
 
 static struct ibv_context *ctx;
 static struct ibv_device_attr dev;
+static int dm_pages; /* of device memory */
 static int gid_index = 1;
 static bool on_demand;
 static int refusal = ENOMEM; /* errno of one object more than the limit */
@@ -302,6 +307,49 @@ static int free_xrcd(void *xrcd)
 	return ibv_close_xrcd(xrcd);
 }
 
+static void *make_dm(void)
+{
+	return ibv_alloc_dm(ctx, &(struct ibv_alloc_dm_attr){ .length = PAGE });
+}
+
+static void use_dms(void *first, void *last)
+{
+	uint8_t back[8] = { 0 };
+
+	memset(buf, 0x5a, sizeof(back));
+	MUST(!ibv_memcpy_to_dm(last, PAGE - 8, buf, 8), "write");
+	MUST(!ibv_memcpy_from_dm(back, last, PAGE - 8, 8) && !memcmp(back, buf, 8), "read");
+	MUST(!ibv_memcpy_from_dm(back, first, PAGE - 8, 8) && memcmp(back, buf, 8), "the first");
+}
+
+static int free_dm(void *dm)
+{
+	return ibv_free_dm(dm);
+}
+
+/* ---- events ---- */
+
+/* A QP with an SRQ has an event in ERR: IBV_EVENT_QP_LAST_WQE_REACHED. */
+static void *make_event(void)
+{
+	struct ibv_qp_attr init = attr_to(0), attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp *qp;
+
+	base.srq = base.srq ? base.srq : make_srq();
+	qp = make_qp(&base);
+	if (qp)
+		MUST(!to_init(qp, &init) && !ibv_modify_qp(qp, &attr, IBV_QP_STATE), "ERR");
+	return qp;
+}
+
+/* The first event is there; it and those behind it stay. */
+static void use_events(void *first, void *last)
+{
+	struct pollfd p = { .fd = ctx->async_fd, .events = POLLIN };
+
+	MUST(poll(&p, 1, 20000) == 1, "no event");
+}
+
 /* ---- multicast: the objects are memberships of a QP in a group ---- */
 
 struct member {
@@ -367,10 +415,12 @@ static int free_member(void *obj)
 
 /*
  * The QP of the last membership receives a message that the QP of the first one sends to its group.
+ * A QP does not get its own messages.
  */
 static void use_members(void *first, void *last)
 {
-	struct member *from = first, *to = last;
+	struct member *to = last;
+	struct ibv_qp *from = ((struct member *)first)->qp;
 	struct ibv_ah_attr path = {
 		.is_global = 1,
 		.port_num = 1,
@@ -385,12 +435,13 @@ static void use_members(void *first, void *last)
 					.sg_list = &out,
 					.num_sge = 1 };
 
+	from = from == to->qp ? make_ud() : from;
 	MUST(wr.wr.ud.ah = ibv_create_ah(base.pd, &path), "AH");
 	wr.wr.ud.remote_qpn = 0xffffff;
 	wr.wr.ud.remote_qkey = 1;
 	memset(buf + BUF / 2, 0x5a, 8);
 	MUST(!ibv_post_recv(to->qp, &rr, &bad_rr), "receive");
-	MUST(!ibv_post_send(from->qp, &wr, &bad), "send");
+	MUST(!ibv_post_send(from, &wr, &bad), "send");
 	completion(base.cq);
 	completion(base.cq);
 	/* after the 40 bytes of the GRH */
@@ -406,17 +457,20 @@ static const struct kind {
 	void *(*make)(void);
 	void (*use)(void *first, void *last);
 	int (*free)(void *obj);
+	int refusal; /* errno of one object more; 0: as of other kinds */
 } kinds[] = {
-	{ "pd", &dev.max_pd, 1, make_pd, use_pd, free_pd },
-	{ "cq", &dev.max_cq, 1, make_cq, use_cq, free_cq },
-	{ "qp", &dev.max_qp, 0, make_a_qp, use_qps, free_qp },
-	{ "mr", &dev.max_mr, 0, make_mr, use_mrs, free_mr },
-	{ "mw", &dev.max_mw, 0, make_mw, use_mws, free_mw },
-	{ "srq", &dev.max_srq, 0, make_srq, use_srqs, free_srq },
-	{ "ah", &dev.max_ah, 0, make_ah, NULL, free_ah },
-	{ "xrcd", &dev.max_pd, 0, make_xrcd, NULL, free_xrcd },
-	{ "group", &dev.max_mcast_grp, 0, make_group, use_members, free_member },
-	{ "member", &dev.max_mcast_qp_attach, 0, make_member, use_members, free_member },
+	{ "pd", &dev.max_pd, 1, make_pd, use_pd, free_pd, 0 },
+	{ "cq", &dev.max_cq, 1, make_cq, use_cq, free_cq, 0 },
+	{ "qp", &dev.max_qp, 0, make_a_qp, use_qps, free_qp, 0 },
+	{ "mr", &dev.max_mr, 0, make_mr, use_mrs, free_mr, 0 },
+	{ "mw", &dev.max_mw, 0, make_mw, use_mws, free_mw, 0 },
+	{ "srq", &dev.max_srq, 0, make_srq, use_srqs, free_srq, 0 },
+	{ "ah", &dev.max_ah, 0, make_ah, NULL, free_ah, 0 },
+	{ "xrcd", &dev.max_pd, 0, make_xrcd, NULL, free_xrcd, 0 },
+	{ "dm", &dm_pages, 0, make_dm, use_dms, free_dm, 0 },
+	{ "event", &dev.max_qp, 0, make_event, use_events, free_qp, 0 },
+	{ "group", &dev.max_mcast_grp, 0, make_group, use_members, free_member, EDQUOT },
+	{ "member", &dev.max_mcast_qp_attach, 0, make_member, use_members, free_member, EDQUOT },
 	{ 0 },
 };
 
@@ -432,7 +486,7 @@ static void one_kind(const struct kind *k)
 		k->use(obj[0], obj[n - 1]);
 	errno = 0;
 	more = k->make();
-	if (more || errno != refusal) {
+	if (more || errno != (k->refusal ? k->refusal : refusal)) {
 		fprintf(stderr, "one %s more than the limit: %s\n", k->name,
 			more ? "created" : strerror(errno));
 		exit(1);
@@ -585,6 +639,7 @@ static void start(void)
 int main(int argc, char **argv)
 {
 	const struct kind *k = kinds;
+	struct ibv_device_attr_ex more;
 	bool waits = false;
 	int c;
 
@@ -597,7 +652,8 @@ int main(int argc, char **argv)
 			refusal = EDQUOT;
 	}
 	MUST(ctx = open_device(NULL), "no device");
-	MUST(!ibv_query_device(ctx, &dev), "query");
+	MUST(!ibv_query_device(ctx, &dev) && !ibv_query_device_ex(ctx, NULL, &more), "query");
+	dm_pages = (int)(more.max_dm_size / PAGE);
 	base.depth = 1;
 	MUST(base.pd = ibv_alloc_pd(ctx), "PD");
 	MUST(base.cq = ibv_create_cq(ctx, 16, NULL, NULL, 0), "CQ");

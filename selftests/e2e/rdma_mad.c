@@ -8,6 +8,8 @@
  *   rdma_mad serve-rmpp DEVICE COUNT  the same for requests and responses of three segments
  *   rdma_mad ping-rmpp DEVICE GID GID-INDEX COUNT   sends these (IB_USER_MAD_USER_RMPP)
  *   rdma_mad timeout DEVICE GID GID-INDEX      sends one to which nobody responds
+ *   rdma_mad full DEVICE GID GID-INDEX FILES   has as many agents and waiting requests as so many
+ *                                     files can have, and waits to be killed
  *   rdma_mad refusals DEVICE          makes calls that fail
  *   rdma_mad copies DEVICE            uses copies of the descriptor, also in a child
  */
@@ -29,6 +31,9 @@
 #define OUI 0x00, 0x14, 0x05
 #define VENDOR_TAG 64 /* offset of the number of a ping */
 #define WAIT_MS 20000
+#define LONG_MS 600000
+#define AGENTS 32 /* of a file */
+#define SENDS 64  /* of a file, that wait for responses */
 
 /* Offsets in a MAD */
 enum { BASE_VERSION, CLASS, CLASS_VERSION, METHOD, STATUS, TID = 8, ATTRIBUTE = 16, DATA = 64 };
@@ -46,10 +51,13 @@ struct port {
 	void *umad;
 };
 
+static const char *device_name;
+
 static struct port open_port(const char *device)
 {
 	struct port p = { 0 };
 
+	device_name = device;
 	MUST(!umad_init(), "umad_init");
 	p.fd = umad_open_port(device, 1);
 	MUST(p.fd >= 0, "umad_open_port");
@@ -285,6 +293,43 @@ static void time_out(struct port *p, const char *gid, int index)
 	MUST(umad_poll(p->fd, 300) == -ETIMEDOUT, "no other MAD follows");
 }
 
+/* ---- limits --------------------------------------------------------------------- */
+
+static void fill_file(struct port *p, const char *gid, int index)
+{
+	uint32_t first = p->agent;
+
+	for (int i = 1; i < AGENTS; i++)
+		MUST(!add_agent(p, VENDOR, 0), "umad_register2");
+	MUST(add_agent(p, VENDOR, 0) == ENOMEM, "an agent more");
+	p->agent = first;
+	for (uint32_t i = 1; i <= SENDS + 1; i++) {
+		memcpy(request(p, VENDOR, 1, i) + 37, oui, sizeof(oui));
+		set_gid(p, gid, index);
+		errno = 0;
+		if (umad_send(p->fd, (int)p->agent, p->umad, MAD_LEN, LONG_MS, 0))
+			MUST(i > SENDS && errno == ENOBUFS, "umad_send");
+	}
+	MUST(errno == ENOBUFS, "a request more");
+}
+
+/* The first file has the agent that gets requests, too. */
+static void full(struct port *p, const char *gid, int index, int files)
+{
+	MUST(!add_agent(p, VENDOR, 1 << GET), "umad_register2");
+	fill_file(p, gid, index);
+	for (int i = 1; i < files; i++) {
+		struct port more = { .fd = umad_open_port(device_name, 1), .umad = p->umad };
+
+		MUST(more.fd >= 0, "umad_open_port");
+		MUST(!add_agent(&more, VENDOR, 0), "umad_register2");
+		fill_file(&more, gid, index);
+	}
+	printf("%d files\n", files);
+	fflush(stdout);
+	pause();
+}
+
 /* Each row is a send that fails. */
 static void refused_sends(struct port *p)
 {
@@ -446,6 +491,8 @@ int main(int argc, char **argv)
 		ping_rmpp(&p, gid, index, atoi(argv[5]));
 	else if (!strcmp(command, "timeout") && gid)
 		time_out(&p, gid, index);
+	else if (!strcmp(command, "full") && argc > 5)
+		full(&p, gid, index, atoi(argv[5]));
 	else if (!strcmp(command, "refusals"))
 		refusals(&p);
 	else
