@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 FUZZ_DIR := selftests/fuzz
 
-$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c crc.c icrc.c),-lisal -lz))
+$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c crc.c crc_change.c icrc.c),-lisal -lz))
 
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
 	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lz -lpthread)))
@@ -16,7 +16,7 @@ $(eval $(call fuzzer,capture,$(FUZZ_DIR)/capture_fuzz.c \
 	$(addprefix daemon/cli/,capture_print.c capture_rings.c pcapng.c),))
 
 $(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(addprefix daemon/datapath/,$(fault_SRCS) frame.c) \
-	$(addprefix daemon/transport/,crc.c icrc.c),-lisal -lz -lpthread))
+	$(addprefix daemon/transport/,crc.c crc_change.c icrc.c),-lisal -lz -lpthread))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \
