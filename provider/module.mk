@@ -13,7 +13,7 @@ PROVIDER_SRCS := \
 	$(addprefix provider/cm/, \
 		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c watch.c) \
 	$(addprefix provider/preload/, \
-		dirs.c dlopen.c files.c madvise.c next.c path_calls.c paths.c preload.c privileges.c tree.c \
+		dirs.c dlopen.c files.c madvise.c mremap.c next.c path_calls.c paths.c preload.c privileges.c tree.c \
 		umad_number.c values.c)
 
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl,\

@@ -11,12 +11,21 @@
 
 #include "provider/memory/page_file.h"
 
-#define FILE_SIZE (1ull << 40)
+#define FILE_SIZE (1ull << 56)
 #define SEALS (F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
 
 static struct xp_file *files;
 static struct xp_file *current; /* for allocation */
 static uint64_t used_end;	/* address behind the last range that was allocated */
+static uint64_t used_length;	/* of that range */
+
+/*
+ * realloc() of libc makes a large block longer by mremap(), of which this library learns nothing,
+ * and the kernel then maps what follows the block's pages in the file: it must be nobody's. Blocks
+ * below this size come from a heap.
+ */
+#define MAY_GROW (128ul << 10)
+#define GAPS (1ull << 20) /* in a file: 64 GiB each, none if RLIMIT_FSIZE is below 2 TiB */
 
 void xp_file_get(struct xp_file *f)
 {
@@ -85,15 +94,16 @@ free_file:
 	return NULL;
 }
 
-/* Returns the first offset that a range at address start can have in the current file. */
-static uint64_t next_offset(uint64_t start)
+/* Returns the first offset that a range can have in the current file. */
+static uint64_t next_offset(uint64_t start, uint64_t length)
 {
-	uint64_t in_step = start & (XP_PAGE_FILE_STEP - 1);
+	uint64_t in_step = start & (XP_PAGE_FILE_STEP - 1), at = current->used;
 
 	/* Behind the pages before start, so that the kernel makes one mapping of both */
-	if (start == used_end)
-		return current->used;
-	return ((current->used + XP_PAGE_FILE_STEP - 1) & ~(XP_PAGE_FILE_STEP - 1)) + in_step;
+	if (start == used_end && length < MAY_GROW && used_length < MAY_GROW)
+		return at;
+	at += current->size / GAPS;
+	return ((at + XP_PAGE_FILE_STEP - 1) & ~(XP_PAGE_FILE_STEP - 1)) + in_step;
 }
 
 struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
@@ -101,7 +111,7 @@ struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
 	uint64_t at;
 
 	if (current) {
-		at = next_offset(start);
+		at = next_offset(start, length);
 		if (current->size < length || at > current->size - length) {
 			xp_file_put(current);
 			current = NULL;
@@ -118,6 +128,7 @@ struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
 		return NULL;
 	current->used = at + length;
 	used_end = start + length;
+	used_length = length;
 	*offset = at;
 	xp_file_get(current);
 	return current;

@@ -34,7 +34,7 @@ struct xp_file *xp_file_find(uint64_t dev, uint64_t inode);
 
 /*
  * Allocates a range at an offset that is congruent to start modulo XP_PAGE_FILE_STEP, behind the
- * last range if that ends at start. Returns the file with a reference, or NULL.
+ * last range if that ends at start and both are small. Returns the file with a reference, or NULL.
  */
 struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset);
 

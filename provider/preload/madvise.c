@@ -17,6 +17,9 @@ XP_NEXT_TABLE(FUNCTIONS)
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
 
 static int discard(void *addr, size_t length)
 {
@@ -57,6 +60,11 @@ XP_PUBLIC int madvise(void *addr, size_t length, int advice)
 		if ((!ret || errno == ENOMEM) && concerns(addr, length) && discard(addr, length))
 			return -1;
 		return ret;
+	case MADV_GUARD_INSTALL:
+		/* Pages are discarded, and new mappings have no guards. */
+		if (ret || !concerns(addr, length) || !xp_has_adopted((uintptr_t)addr, length))
+			return ret;
+		return discard(addr, length) ? -1 : XP_NEXT(madvise)(addr, length, advice);
 	case MADV_FREE:
 		return ret && errno == EINVAL && concerns(addr, length) ? free_lazily(addr, length)
 									: ret;

@@ -3,15 +3,15 @@
 # The provider with a fake daemon: NAME_test.c is an ordinary verbs program that runs with the library preloaded.
 # In sanitizer builds, verify_asan_link_order=0 accepts that the preloaded library comes before the sanitizer's
 # runtime, and use_sigaltstack=0 avoids a false report when a cancelled thread frees its signal stack.
-PROVIDER_TESTS := surface device queues life extended memory mappings discard srq xrc datagram paths tree dv drain rw \
-	reasons children habits nap pause stack umad lock
+PROVIDER_TESTS := surface device queues life extended memory mappings discard remap srq xrc datagram paths tree dv drain \
+	rw reasons children habits nap pause stack umad lock
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c fake_umad.c),,-libverbs -lpthread -ldl)))
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),300,env \
 	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 LD_PRELOAD=$(BUILD)/libxroce.so \
 	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel \
-	$(if $(filter memory mappings discard children,$(t)),root))))
+	$(if $(filter memory mappings discard remap children,$(t)),root))))
 
 # rdma_cm, without librdmacm
 CM_TESTS := cm cm_sources cm_numbers cm_surface

@@ -144,6 +144,7 @@ static struct dirent *entry, **entries;
 	X(setresuid, int, (uid_t, uid_t, uid_t), (NOBODY, NOBODY, NOBODY))                         \
 	X(setfsuid, int, (uid_t), (NOBODY))                                                        \
 	X(madvise, int, (void *, size_t, int), (NULL, 4096, MADV_DONTNEED))                        \
+	X(mremap, void *, (void *, size_t, size_t, int, ...), (NULL, 4096, 4096, 0))               \
 	X(prctl, int, (int, ...), (PR_SET_DUMPABLE, 0ul))                                          \
 	X(dlopen, void *, (const char *, int), (g->path, RTLD_NOW))
 
