@@ -187,7 +187,8 @@ static void address_ipv4(const struct xd_udp *u, const struct xr_ipv4 *ip, struc
 	add_control(h, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 	if (tos)
 		add_control(h, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
-	add_control(h, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
+	if (ttl != XD_UDP_TTL)
+		add_control(h, IPPROTO_IP, IP_TTL, &ttl, sizeof(ttl));
 }
 
 static void address_ipv6(const uint8_t *ip, struct xd_udp_parts *p, struct msghdr *h)
@@ -202,7 +203,8 @@ static void address_ipv6(const uint8_t *ip, struct xd_udp_parts *p, struct msghd
 	add_control(h, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
 	if (class)
 		add_control(h, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof(class));
-	add_control(h, IPPROTO_IPV6, IPV6_HOPLIMIT, &limit, sizeof(limit));
+	if (limit != XD_UDP_TTL)
+		add_control(h, IPPROTO_IPV6, IPV6_HOPLIMIT, &limit, sizeof(limit));
 }
 
 static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_t index)
@@ -358,15 +360,30 @@ static void send_from(struct xd_udp *u, uint32_t port)
 		send_batch(u, u->tx.fd[port], b);
 }
 
+/*
+ * Returns true if the last message has grown since the last flush and has room for more. A single
+ * packet does not wait, as that is an ACK or a short message.
+ */
+static bool may_grow(const struct xd_udp_tx *tx)
+{
+	const struct xd_udp_message *m = &tx->message[tx->messages - 1];
+
+	return m->count > 1 && !m->ended && m->count < XD_UDP_SEGMENTS && m->count != tx->left;
+}
+
 void xd_udp_tx_flush(struct xd_socket *s, bool more)
 {
 	struct xd_udp *u = xd_udp_of(s);
 	struct xd_udp_tx *tx = &u->tx;
 
-	(void)more;
 	tx->stalled = false;
 	if (!tx->messages)
 		return;
+	if (more && !tx->unsent && may_grow(tx)) {
+		tx->left = tx->message[tx->messages - 1].count;
+		return;
+	}
+	tx->left = 0;
 	tx->unsent = 0;
 	for (uint32_t i = 0; i < tx->messages; i++)
 		tx->unsent += !tx->message[i].is_sent;

@@ -158,6 +158,19 @@ static int port_of(int fd, uint16_t *port)
 	return 0;
 }
 
+static int set_ttl(int fd, bool ipv6)
+{
+	int err = set(fd, IPPROTO_IP, IP_TTL, XD_UDP_TTL);
+
+	if (!err)
+		err = set(fd, IPPROTO_IP, IP_MULTICAST_TTL, XD_UDP_TTL);
+	if (!err && ipv6)
+		err = set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, XD_UDP_TTL);
+	if (!err && ipv6)
+		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, XD_UDP_TTL);
+	return err;
+}
+
 static int set_up_tx(int fd, bool ipv6, const char *ifname, uint16_t *port)
 {
 	int err = set_common(fd, ipv6, ifname);
@@ -169,6 +182,8 @@ static int set_up_tx(int fd, bool ipv6, const char *ifname, uint16_t *port)
 		err = set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
 	if (!err && ipv6)
 		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
+	if (!err)
+		err = set_ttl(fd, ipv6);
 	if (!err)
 		err = bind_port(fd, ipv6, 0);
 	if (!err)

@@ -30,6 +30,8 @@
 #define XD_UDP_RX_MESSAGES 16
 /* The longest datagram */
 #define XD_UDP_RX_BUFFER 65536
+/* TTL and hop limit of packets, unless a QP has another one */
+#define XD_UDP_TTL 64
 /* Packets of one message: UDP_MAX_SEGMENTS of Linux before 6.9 */
 #define XD_UDP_SEGMENTS 64
 /* Packets that can wait to be sent, and the messages that they form */
@@ -103,6 +105,7 @@ struct xd_udp_tx {
 	uint16_t port[XD_UDP_PORTS]; /* host order */
 	uint32_t frames;	     /* in use, the first ones */
 	uint32_t messages;	     /* with frames, in the order of their first frames */
+	uint32_t left;		     /* packets that the last flush left in the last message */
 	uint32_t unsent;	     /* messages that were not sent yet */
 	bool stalled;		     /* the kernel took none in the last flush */
 	bool joins;		     /* the kernel segments; atomic */

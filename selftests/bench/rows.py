@@ -14,6 +14,9 @@ BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
 LAYOUTS = {"mtu1500": Layout(mtu=1500), "mtu4200": Layout(mtu=4200)}
 TWO_QUEUES = Layout(queues=2)
+# the two ways of packets
+WAYS = {way: {mtu: Layout(options_a=f"--io {way}", options_b=f"--io {way}", mtu=mtu) for mtu in (0, 1500)}
+        for way in ("xdp", "socket")}
 MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-load 10000")
 # In generic mode veth has no NAPI, so no thread for it either.
 SMALL_RING = Layout(options_a="--ring-size 128 --gso off", options_b="--gso off",
@@ -114,6 +117,23 @@ def _capture():
     return rows
 
 
+def _ways():
+    """UDP sockets beside XDP, in turns."""
+    kinds = [(f"{verb}-{name}", Bandwidth(f"ib_{verb}_bw", size), 0, ">=", limit) for verb in ("write", "read", "send")
+             for name, size, limit in (("64k", 64 * KI, 1.15), ("1m", MI, 1.15), ("4k", 4 * KI, 0.9))]
+    kinds += [("send-8", Rate("ib_send_bw", 8), 0, ">=", 0.8),
+              ("send-8-64qp", Rate("ib_send_bw", 8, ("-q", 64)), 0, ">=", 0.6),
+              ("latency", Latency("ib_write_lat", 8), 0, "<=", 1.15),
+              ("mtu1500", Bandwidth("ib_write_bw", 64 * KI), 1500, ">=", 1.15),
+              ("idle", Idle(0), 0, "<=", 0)]
+    rows = []
+    for name, program, mtu, op, limit in kinds:
+        rows.append(row(f"io-{name}-xdp", "io", program, WAYS["xdp"][mtu], optional=True))
+        aim = own("value", op, limit) if name == "idle" else of(f"io-{name}-xdp", op, limit)
+        rows.append(row(f"io-{name}-socket", "io", program, WAYS["socket"][mtu], aim, optional=True))
+    return rows
+
+
 def _observed():
     """Throughput beside readers of events and metrics, and with a rule that hits nothing, as a ratio to that without."""
     programs = {"write-64k": Bandwidth("ib_write_bw", 64 * KI), "send-8": Rate("ib_send_bw", 8)}
@@ -185,11 +205,12 @@ ROWS = [
     row("connects", "idle", Connects(), WIDE),
     row("life", "idle", Life(), WIDE),
 
-    # groups for `make bench T=loss`, T=capture, T=observe, T=overload and T=crowd
+    # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=overload and T=crowd
     *_loss_floors(),
     *_loss(),
     *_capture(),
     *_observed(),
+    *_ways(),
     row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),
     row("overload-8", "overload", Senders(8), SMALL_RING, of("overload-1", ">=", 0.90), own("jain", ">=", 0.9), optional=True),
     *[row(f"crowd-{n}", "crowd", Crowd(n), WIDE, own("jain"), optional=True) for n in (2, 8, 16)],

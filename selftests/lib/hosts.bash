@@ -167,6 +167,7 @@ daemon_up() {
 	# Do not spin where four busy processes share one emulated processor. The map of 2 million keys takes seconds there.
 	((SLOW == 1)) || set -- --spin-us 0 --max-mr 65536 "$@"
 	[[ -z ${XR_IO-} ]] || set -- --io "$XR_IO" "$@"
+	[[ -z ${XR_WORKERS-} ]] || set -- --workers "$XR_WORKERS" "$@"
 	ASAN_OPTIONS=detect_leaks=${DAEMON_LEAKS:-1} nsenter --net="/run/netns/$ID-$h" -- \
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
 		--bpffs "$RUN/bpf" --user "$DAEMON_USER" "$@" </dev/null >>"$RUN/$h/log" 2>&1 3>&- &
