@@ -18,8 +18,6 @@
  */
 #define CDI_VERSION "0.5.0"
 #define CDI_KIND "xroce/rdma"
-/* Folder of the provider in containers; `xroce run` looks for the provider there, too. */
-#define PROVIDER_FOLDER "/usr/lib/xroce"
 
 /* CDI permits letters, digits and "_-.:" in names, with letters or digits at both ends. */
 static bool name_is_valid(const char *name)
@@ -47,9 +45,9 @@ static json_t *common_edits(const struct cli *cli, const char *library)
 
 	if (folder && sockets)
 		edits = json_pack(
-			"{s:[s,s],s:[o,o]}", "env", "LD_PRELOAD=" PROVIDER_FOLDER "/" CLI_LIBRARY,
+			"{s:[s,s],s:[o,o]}", "env", "LD_PRELOAD=" CLI_CONTAINER_LIBRARIES "/" CLI_LIBRARY,
 			CLI_RUNTIME_DIR_ENV "=" XR_RUNTIME_DIR, "mounts",
-			mount_of(folder, PROVIDER_FOLDER), mount_of(sockets, XR_RUNTIME_DIR));
+			mount_of(folder, CLI_CONTAINER_LIBRARIES), mount_of(sockets, XR_RUNTIME_DIR));
 	free(sockets);
 	free(folder);
 	return edits;

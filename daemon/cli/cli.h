@@ -16,6 +16,9 @@
  *   monitor.c  monitor
  *   fault.c    fault
  *   run.c      run
+ *   env.c      env; environment.c: the variables that both set
+ *   start.c    run --start: starts a daemon for a user
+ *   doctor.c   doctor, with the files that doctor.h lists
  *   capture.c  capture, with the files that capture.h lists
  *   cdi.c      cdi
  *   rdma.c     the `rdma` that programs under `xroce run` find in PATH
@@ -41,6 +44,8 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit status */
 #define CLI_RUNTIME_DIR_ENV "XROCE_RUNTIME_DIR"
 #define CLI_DEVICES_ENV "XROCE_DEVICES"
 #define CLI_LIBRARY "libxroce.so" /* the provider */
+/* Folder of the provider in containers; `xroce run` looks for the provider there, too. */
+#define CLI_CONTAINER_LIBRARIES "/usr/lib/xroce"
 
 struct cli_command;
 struct cli {
@@ -48,6 +53,7 @@ struct cli {
 	size_t ncommands;
 	const struct cli_command *command;
 	const char *runtime_dir;
+	bool runtime_dir_given; /* by an option or by XROCE_RUNTIME_DIR */
 	bool json;
 	bool pretty; /* JSON with line breaks */
 	bool all;
@@ -164,10 +170,12 @@ int cli_check_state(const struct cli *cli);
  */
 int cli_take_filters(struct cli *cli, int argc, char **argv, char **device);
 
-/* run.c: stores the path of the provider; false: neither next to this command nor installed */
+/* environment.c: stores the path of the provider; false: neither next to this command nor installed */
 bool cli_find_library(char path[PATH_MAX]);
 
 int cli_run(struct cli *cli, int argc, char **argv);
+int cli_env(struct cli *cli, int argc, char **argv);
+
 int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);

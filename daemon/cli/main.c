@@ -6,22 +6,41 @@
 #include <string.h>
 
 #include "cli.h"
+#include "provider/control/runtime_dir.h"
 
 #define STATE_OPTION "  -s, --state STATE      print only what is in this state\n"
 #define ROW_OPTIONS                                                                                \
 	"NAME VALUE pairs keep the rows that have the value; names may be abbreviated.\n"          \
 	"sort NAME sorts them: large numbers first.\n"                                             \
 	"  -d, --detail           print each row as a block, with all that is known of it\n"
+#define PROGRAM_OPTIONS                                                                            \
+	"  -d, --device DEV       show only this xroce device; may be repeated\n"                 \
+	"      --only             hide devices of the kernel\n"
 #define ROWS_ARGS "[DEV] [NAME VALUE]... [sort NAME]"
 
 static const struct cli_command commands[] = {
 	{
 		"run",
-		"[-d DEV]... PROGRAM [ARG]...",
+		"[OPTION]... PROGRAM [ARG]...",
 		"run a program that uses ibverbs",
-		"The program sees the xroce devices in addition to those of other vendors.\n"
-		"  -d, --device DEV   show only this xroce device; may be repeated\n",
+		"The program sees the xroce devices before those of the kernel.\n" PROGRAM_OPTIONS
+		"      --start[=IF]       start a daemon for you if none runs, on IF (default: lo),\n"
+		"                         through UDP sockets\n"
+		"      --start-idle N     that daemon ends after N seconds without programs, 0:\n"
+		"                         never; default: 30\n",
 		cli_run,
+		0,
+		false,
+		NULL,
+	},
+	{
+		"env",
+		"[OPTION]...",
+		"print the environment by which programs use xroce without run",
+		"  eval \"$(xroce env)\"\n"
+		"  xroce env --format github >>\"$GITHUB_ENV\"\n"
+		"  -f, --format FORMAT    sh (default), github, systemd or docker\n" PROGRAM_OPTIONS,
+		cli_env,
 		0,
 		false,
 		NULL,
@@ -238,11 +257,12 @@ static int xroce(struct cli *cli, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *dir = secure_getenv(CLI_RUNTIME_DIR_ENV);
+	const char *given = secure_getenv(CLI_RUNTIME_DIR_ENV);
 	struct cli cli = {
 		.commands = commands,
 		.ncommands = NCOMMANDS,
-		.runtime_dir = dir && *dir ? dir : XR_RUNTIME_DIR,
+		.runtime_dir = xp_runtime_dir(),
+		.runtime_dir_given = given && *given,
 	};
 	int status;
 

@@ -43,7 +43,8 @@ static void help_options(const struct cli_command *c)
 		puts("  -j, --json             print JSON\n"
 		     "  -p, --pretty           with -j: print line breaks");
 	puts("  -r, --runtime-dir DIR  directory of the daemons' sockets (default: " XR_RUNTIME_DIR
-	     ")");
+	     ",\n"
+	     "                         or that of a daemon of your own)");
 	puts("  -h, --help             print help; after a command, for that command");
 	if (!c)
 		puts("  -V, --version          print the version");
@@ -118,6 +119,7 @@ static bool store(struct cli *cli, int option)
 		return true;
 	case 'r':
 		cli->runtime_dir = optarg;
+		cli->runtime_dir_given = true;
 		return true;
 	default:
 		return false;

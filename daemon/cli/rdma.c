@@ -391,7 +391,7 @@ static void print_row(json_t *row, bool index)
 
 static void print_all(struct rdma *r, bool index)
 {
-	char *text = r->device ? NULL : output_of_real(r);
+	char *text = r->device || xp_hides_kernel() ? NULL : output_of_real(r);
 	json_t *all = r->cli.json && text ? cli_parse(text) : NULL, *row;
 	size_t i;
 
@@ -541,6 +541,7 @@ int cli_rdma(const struct cli *cli, int argc, char **argv)
 	const char *kind = NULL;
 	show *fn = NULL;
 	int first, i;
+	bool found;
 
 	r.argv = calloc((size_t)argc + 1, sizeof(*copy));
 	/* Parsing reorders and changes the arguments. */
@@ -553,8 +554,11 @@ int cli_rdma(const struct cli *cli, int argc, char **argv)
 	first = parse(&r, argc, copy);
 	if (first >= 0)
 		fn = choose(&r, argc - first, copy + first, &kind);
+	found = fn && each_device(&r, NULL, NULL);
+	if (fn && !found && r.device && xp_hides_kernel())
+		return cli_error("no xroce device '%s', and XROCE_HIDE hides others", r.device);
 	/* Without devices of ours, or for another one, there is nothing to add. */
-	if (!fn || !each_device(&r, NULL, NULL))
+	if (!fn || (!found && !xp_hides_kernel()))
 		return run_real(&r);
 	each_device(&r, fn, kind);
 	print_all(&r, fn == show_dev || fn == show_summary);

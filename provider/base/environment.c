@@ -8,7 +8,10 @@
 static const char *const names[XP_VARIABLES] = {
 	[XP_DEBUG] = "XROCE_DEBUG",
 	[XP_RUNTIME_DIR] = "XROCE_RUNTIME_DIR",
+	[XP_SESSION_DIR] = "XDG_RUNTIME_DIR",
 	[XP_DEVICES] = "XROCE_DEVICES",
+	[XP_HIDE] = "XROCE_HIDE",
+	[XP_ORDER] = "XROCE_ORDER",
 };
 
 static __thread const struct xp_environment *used;

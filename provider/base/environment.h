@@ -7,7 +7,15 @@
 #ifndef XP_ENVIRONMENT_H
 #define XP_ENVIRONMENT_H
 
-enum xp_variable { XP_DEBUG, XP_RUNTIME_DIR, XP_DEVICES, XP_VARIABLES };
+enum xp_variable {
+	XP_DEBUG,
+	XP_RUNTIME_DIR,
+	XP_SESSION_DIR,
+	XP_DEVICES,
+	XP_HIDE,
+	XP_ORDER,
+	XP_VARIABLES,
+};
 
 struct xp_environment {
 	char *value[XP_VARIABLES]; /* NULL: not set */

@@ -7,7 +7,7 @@
 
 #include "provider/base/clock.h"
 #include "provider/cm/refresh.h"
-#include "provider/control/visible.h"
+#include "provider/control/runtime_dir.h"
 
 /*
  * A socket appears in the directory before the daemon listens on it, and several changes can have

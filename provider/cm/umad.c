@@ -15,7 +15,7 @@
 #include "provider/base/fail.h"
 #include "provider/cm/numbers.h"
 #include "provider/cm/umad.h"
-#include "provider/control/visible.h"
+#include "provider/control/runtime_dir.h"
 
 #define MAD_LEN 256
 #define MAD_HEADER_LEN 24 /* of a MAD without response */

@@ -18,7 +18,7 @@
 #include "provider/cm/numbers.h"
 #include "provider/cm/refresh.h"
 #include "provider/cm/watch.h"
-#include "provider/control/visible.h"
+#include "provider/control/runtime_dir.h"
 
 /* Interval at which a daemon is tried again that has created its socket and does not listen yet */
 #define AGAIN_NS (20 * XP_NS_PER_MS)

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stdio.h>
 #include <string.h>
-
-#include <xroce/control.h>
 
 #include "provider/base/environment.h"
 #include "provider/control/visible.h"
-
-const char *xp_runtime_dir(void)
-{
-	const char *dir = xp_environment(XP_RUNTIME_DIR);
-
-	return dir && *dir ? dir : XR_RUNTIME_DIR;
-}
 
 bool xp_device_is_visible(const char *name)
 {
@@ -27,4 +19,47 @@ bool xp_device_is_visible(const char *name)
 		if (!list[n])
 			return false;
 	}
+}
+
+bool xp_hides_kernel(void)
+{
+	static int known; /* 1: no, 2: yes; not known: 0 */
+	int now = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	const char *value;
+
+	if (!now) {
+		value = xp_environment(XP_HIDE);
+		now = value && !strcmp(value, XP_HIDE_KERNEL) ? 2 : 1;
+		__atomic_store_n(&known, now, __ATOMIC_RELAXED);
+	}
+	return now == 2;
+}
+
+bool xp_kernel_comes_first(void)
+{
+	const char *value = xp_environment(XP_ORDER);
+
+	return value && !strcmp(value, XP_ORDER_LAST);
+}
+
+static bool is_one_of(const char *value, const char *a, const char *b)
+{
+	return !value || !*value || !strcmp(value, a) || !strcmp(value, b);
+}
+
+bool xp_settings_are_known(char *why, size_t size)
+{
+	const char *hide = xp_environment(XP_HIDE), *order = xp_environment(XP_ORDER);
+
+	if (!is_one_of(hide, XP_HIDE_KERNEL, XP_HIDE_KERNEL))
+		snprintf(why, size, "XROCE_HIDE is '%s': only '" XP_HIDE_KERNEL "' can be hidden",
+			 hide);
+	else if (!is_one_of(order, XP_ORDER_FIRST, XP_ORDER_LAST))
+		snprintf(why, size,
+			 "XROCE_ORDER is '%s', neither '" XP_ORDER_FIRST "' nor '" XP_ORDER_LAST
+			 "'",
+			 order);
+	else
+		return true;
+	return false;
 }

@@ -16,6 +16,7 @@
 
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
+#include "provider/control/visible.h"
 #include "provider/preload/next.h"
 #include "provider/preload/paths.h"
 #include "provider/preload/tree.h"
@@ -102,25 +103,40 @@ static int add_real_names(struct xp_names *names, const char *path)
 	int err = 0;
 
 	while (dir && !err && (e = XP_NEXT(readdir)(dir)))
-		err = xp_names_add(names, e->d_name, e->d_type);
+		if (!xp_name_is_hidden(path, e->d_name))
+			err = xp_names_add(names, e->d_name, e->d_type);
 	if (dir)
 		XP_NEXT(closedir)(dir);
 	return err;
 }
 
+/* As xp_tree_list(). In a directory of the kernel of which names are hidden, 0 names are enough. */
+static int add_emulated_names(struct xp_names *names, const char *path)
+{
+	bool hides = !xp_path_is_hidden(AT_FDCWD, path) && xp_name_is_hidden(path, "infiniband");
+	int n = xp_tree_list(path, names);
+
+	return n == -ENOENT && hides ? 0 : n;
+}
+
 /* Reads the names anew. Returns the number of emulated ones, or an error. */
 static int fill(struct stream *s)
 {
-	int err;
+	bool kernel_first = xp_kernel_comes_first();
+	int err, n = 0;
 
 	xp_names_free(&s->names);
 	s->at = 0;
 	err = xp_names_add(&s->names, ".", DT_DIR);
 	if (!err)
 		err = xp_names_add(&s->names, "..", DT_DIR);
-	if (!err)
+	if (!err && kernel_first)
 		err = add_real_names(&s->names, s->path);
-	return err ? err : xp_tree_list(s->path, &s->names);
+	if (!err)
+		n = add_emulated_names(&s->names, s->path);
+	if (!err && n >= 0 && !kernel_first)
+		err = add_real_names(&s->names, s->path);
+	return err ? err : n;
 }
 
 /*
@@ -163,6 +179,10 @@ __attribute__((noinline)) static DIR *emulate_opendir(int dirfd, const char *pat
 		return NULL;
 	*ours = xp_path_follow(canonical) || xp_is_inside(dirfd, path);
 	dir = open_stream(canonical, -1);
+	if (!dir && xp_path_is_hidden(AT_FDCWD, canonical)) {
+		*ours = true;
+		return xp_null(ENOENT);
+	}
 	if (!dir && *ours)
 		return XP_NEXT(opendir)(canonical);
 	if (!dir)

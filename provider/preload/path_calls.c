@@ -2,7 +2,8 @@
 /*
  * Interposed functions of libc with a path. Each calls the real function first and compares the
  * path only if that failed with ENOENT, or ENOTDIR because the directory is a memfd. So existing
- * files are never hidden, and successful calls cost no more than before.
+ * files are hidden only if the program asks for that (XROCE_HIDE), and successful calls cost a load
+ * and a test more than before.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -74,11 +75,14 @@ static bool is_missing(int fd, const char *path)
 	return (errno == ENOENT || errno == ENOTDIR) && xp_path_may_be_ours(fd, path);
 }
 
-/*
- * Calls the real function, fn, with arguments of which one is `path`. A path inside an emulated
- * working directory is not for the kernel.
- */
-#define REAL(fail, fd, args) (xp_is_inside(fd, path) ? fail(ENOENT) : fn ? fn args : fail(ENOSYS))
+/* A path inside an emulated working directory is not for the kernel, nor is one that is hidden. */
+static bool is_for_kernel(int fd, const char *path)
+{
+	return !xp_is_inside(fd, path) && !xp_path_is_hidden(fd, path);
+}
+
+/* Calls the real function, fn, with arguments of which one is `path`. */
+#define REAL(fail, fd, args) (!is_for_kernel(fd, path) ? fail(ENOENT) : fn ? fn args : fail(ENOSYS))
 
 /* A function that returns -1 on failure */
 #define INTERPOSE(type, name, fd, emulate, params, args)                                           \
@@ -248,7 +252,7 @@ LISTXATTR(llistxattr)
 
 XP_PUBLIC int chdir(const char *path)
 {
-	int ret = xp_is_inside(AT_FDCWD, path) ? xp_fail(ENOENT) : XP_NEXT(chdir)(path);
+	int ret = is_for_kernel(AT_FDCWD, path) ? XP_NEXT(chdir)(path) : xp_fail(ENOENT);
 
 	if (ret)
 		return is_missing(AT_FDCWD, path) ? xp_emulate_chdir(path) : ret;

@@ -13,6 +13,7 @@
 
 #include "provider/base/fail.h"
 #include "provider/cm/umad.h"
+#include "provider/control/visible.h"
 #include "provider/preload/paths.h"
 #include "provider/preload/tree.h"
 
@@ -240,6 +241,27 @@ bool xp_fd_of_interest(int fd, char canonical[PATH_MAX])
 
 	errno = err;
 	return found;
+}
+
+/* ---- hidden paths --------------------------------------------------------------- */
+
+__attribute__((noinline)) static bool leads_into_tree(int dirfd, const char *path)
+{
+	char canonical[PATH_MAX];
+
+	return xp_path_of_interest(dirfd, path, canonical) && in_tree(canonical);
+}
+
+bool xp_path_is_hidden(int dirfd, const char *path)
+{
+	return xp_hides_kernel() && path && *path && xp_path_may_be_ours(dirfd, path) &&
+	       leads_into_tree(dirfd, path);
+}
+
+bool xp_name_is_hidden(const char *directory, const char *name)
+{
+	return xp_hides_kernel() &&
+	       (in_tree(directory) || (is_parent(directory) && skip_prefix(name, NAME_IN_ALL)));
 }
 
 /* ---- resolution ---------------------------------------------------------------- */

@@ -86,6 +86,14 @@ bool xp_fd_may_be_file(int fd);
 bool xp_take_rewound(int fd);
 
 /*
+ * Returns true if the path is one of the kernel's RDMA core that the program must not see
+ * (XROCE_HIDE): the kernel is not asked for it then. dirfd as for openat()
+ */
+bool xp_path_is_hidden(int dirfd, const char *path);
+/* The same for a name in a directory with a canonical path */
+bool xp_name_is_hidden(const char *directory, const char *name);
+
+/*
  * Stores the canonical path if it may be one of the tree, or of a directory that the tree has names
  * in, or is relative to an emulated working directory. dirfd as for openat(). No links are
  * followed.

@@ -9,6 +9,7 @@
 
 #include "provider/base/libibverbs.h"
 #include "provider/control/sockets.h"
+#include "provider/control/runtime_dir.h"
 #include "provider/control/visible.h"
 #include "provider/cm/umad.h"
 #include "provider/preload/tree.h"

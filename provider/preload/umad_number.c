@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "provider/control/sockets.h"
-#include "provider/control/visible.h"
+#include "provider/control/runtime_dir.h"
 #include "provider/preload/umad_number.h"
 
 /* Not by access(), which finds emulated files, too. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Discovery: HELLO is sent to every socket of the runtime directory. The devices found are appended
- * to the list of the real libibverbs. If none is found, the program gets the real list.
+ * Discovery: HELLO is sent to every socket of the runtime directory. The devices found come before
+ * those of the real libibverbs, unless XROCE_ORDER or XROCE_HIDE says otherwise. If none is found,
+ * the program gets the real list.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "provider/base/debug.h"
 #include "provider/base/libibverbs.h"
 #include "provider/control/connection.h"
+#include "provider/control/runtime_dir.h"
 #include "provider/control/visible.h"
 #include "provider/verbs/device.h"
 
@@ -219,12 +221,13 @@ static unsigned int list_length(struct ibv_device **list)
 	return n;
 }
 
+/* Each of both lists may be NULL. */
 static struct device_list *combine(struct ibv_device **real, struct xp_device **ours)
 {
-	unsigned int i, nreal = list_length(real), nours = 0;
+	unsigned int i, nreal = list_length(real), nours = 0, first;
 	struct device_list *l = calloc(1, sizeof(*l));
 
-	while (ours[nours])
+	while (ours && ours[nours])
 		nours++;
 	if (!l)
 		return NULL;
@@ -233,24 +236,32 @@ static struct device_list *combine(struct ibv_device **real, struct xp_device **
 		free(l);
 		return NULL;
 	}
-	for (i = 0; i < nreal; i++)
-		l->list[i] = real[i];
+	first = xp_kernel_comes_first() ? nreal : 0;
 	for (i = 0; i < nours; i++)
-		l->list[nreal + i] = &ours[i]->ibdev;
+		l->list[first + i] = &ours[i]->ibdev;
+	for (i = 0; i < nreal; i++)
+		l->list[first ? i : nours + i] = real[i];
 	l->real = real;
 	return l;
 }
 
 struct ibv_device **xp_get_device_list(int *num)
 {
-	int errno_before = errno, errno_real;
-	struct ibv_device **real = xp_libibverbs_get_device_list(num);
+	struct ibv_device **real = NULL;
+	int errno_before = errno, errno_real = ENOMEM;
+	bool hides = xp_hides_kernel();
 	struct device_list *l = NULL;
 	struct xp_device **ours;
+	char why[256];
 
-	errno_real = errno;
+	if (!xp_settings_are_known(why, sizeof(why)))
+		xp_debug("%s", why);
+	if (!hides) {
+		real = xp_libibverbs_get_device_list(num);
+		errno_real = errno;
+	}
 	ours = discover();
-	if (ours && *ours)
+	if ((ours && *ours) || hides)
 		l = combine(real, ours);
 	free(ours);
 	if (!l) {

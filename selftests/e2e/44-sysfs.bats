@@ -191,6 +191,46 @@ $IB/xra/ports
 1"
 }
 
+@test "xroce run --only hides files of the kernel's devices" {
+	# shellcheck disable=SC2016	# for the other shell
+	run -0 run_on a --only unshare -m bash -c '
+		mount -t tmpfs tmpfs /sys/class
+		mkdir -p /sys/class/infiniband/kernel0 /sys/class/infiniband_verbs/uverbs0 /sys/class/net
+		mount -t tmpfs tmpfs /dev
+		mkdir -p /dev/infiniband
+		touch /dev/infiniband/uverbs0 /dev/null
+		cd /sys/class/infiniband
+		echo * "$(ls)" "$(ls /sys/class/infiniband)" "$(find /sys/class/infiniband -maxdepth 1 -name "*0")"
+		for file in kernel0 ../infiniband_verbs/uverbs0 /dev/infiniband/uverbs0; do
+			test -e "$file" || stat "$file" 2>/dev/null || cat "$file" 2>/dev/null || echo none
+		done
+		cd /sys/class/infiniband/kernel0 2>/dev/null || echo "cannot enter"
+		cat xra/ports/1/state
+		ls /sys/class/infiniband_verbs /dev/infiniband | grep -c 0$
+		echo /sys/class/*'
+	equal "files" "$output" "xra xra xra$(printf ' ')
+none
+none
+none
+cannot enter
+4: ACTIVE
+0
+/sys/class/infiniband /sys/class/infiniband_mad /sys/class/infiniband_verbs /sys/class/net"
+}
+
+@test "xroce run --only shows no device without a daemon" {
+	mkdir -p "$BATS_TEST_TMPDIR/empty"
+	# shellcheck disable=SC2016	# for the other shell
+	run -0 on a "$XROCE" run -r "$BATS_TEST_TMPDIR/empty" --only unshare -m bash -c '
+		mount -t tmpfs tmpfs /sys/class
+		mkdir -p /sys/class/infiniband/kernel0 /sys/class/net
+		ls /sys/class
+		ls /sys/class/infiniband || echo /sys/class/infiniband/*
+		ibv_devices | tail -n +3'
+	echo "$output"
+	[[ $output == *$'\nnet\nls: cannot access '* && $output == *$'directory\n/sys/class/infiniband/*' ]]
+}
+
 @test "scripts with globs and cd find devices and interfaces" {
 	# as ibdev2netdev of Mellanox does it
 	# shellcheck disable=SC2016	# for the other shell

@@ -13,6 +13,18 @@ $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),300,env \
 	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel \
 	$(if $(filter memory mappings discard remap children,$(t)),root))))
 
+# Devices of a kernel beside those of xroce
+$(eval $(call shared_library,fake_verbs.so,selftests/provider/fake_verbs.c,selftests/provider/fake_verbs.map))
+$(eval $(call program,selftests/provider/order,$(addprefix \
+	selftests/provider/,order_test.c fixture.c fake.c fake_serve.c fake_queues.c fake_umad.c),,-libverbs -lpthread -ldl))
+$(eval $(call suite,provider/order,60,env ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 \
+	LD_PRELOAD=$(BUILD)/libxroce.so:$(BUILD)/fake_verbs.so $(BUILD)/selftests/provider/order,\
+	$(BUILD)/selftests/provider/order $(BUILD)/libxroce.so $(BUILD)/fake_verbs.so,parallel))
+
+# Runtime directories, without the library
+$(eval $(call test_program,provider/places,selftests/provider/places_test.c provider/base/environment.c \
+	$(addprefix provider/control/,runtime_dir.c sockets.c),,,30,parallel))
+
 # rdma_cm, without librdmacm
 CM_TESTS := cm cm_sources cm_numbers cm_surface
 
