@@ -175,6 +175,7 @@ bool cli_find_library(char path[PATH_MAX]);
 
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_env(struct cli *cli, int argc, char **argv);
+int cli_doctor(struct cli *cli, int argc, char **argv);
 
 int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);

@@ -182,6 +182,17 @@ static const struct cli_command commands[] = {
 		NULL,
 	},
 	{
+		"doctor",
+		"[IF]",
+		"what this machine permits and lacks, with remedies",
+		"IF is a network interface to check as well. Nothing is changed.\n"
+		"Exit status 1: something is missing that a daemon or programs need.\n",
+		cli_doctor,
+		0,
+		true,
+		NULL,
+	},
+	{
 		"cdi",
 		"",
 		"CDI file: devices for containers",

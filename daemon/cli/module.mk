@@ -2,12 +2,13 @@
 
 CLI_SRCS := $(addprefix daemon/cli/,main.c options.c client.c print.c filter.c show.c fault.c metrics.c monitor.c run.c) \
 	$(addprefix daemon/cli/,environment.c env.c start.c) \
+	$(addprefix daemon/cli/,doctor.c doctor_interface.c doctor_kernel.c doctor_net.c doctor_root.c doctor_user.c) \
 	$(addprefix daemon/cli/,top.c top_rates.c names.c values.c cdi.c rdma.c) \
 	$(addprefix daemon/cli/,capture.c capture_filter.c capture_output.c capture_print.c capture_rings.c) \
 	daemon/cli/pcapng.c \
 	provider/base/environment.c $(addprefix provider/control/,connection.c runtime_dir.c sockets.c visible.c)
 
-$(eval $(call program,xroce,$(CLI_SRCS),,-ljansson))
+$(eval $(call program,xroce,$(CLI_SRCS),,-ljansson -lz -ldl))
 PROGRAMS += $(BUILD)/xroce
 
 # The same program, under the name of a command of iproute2

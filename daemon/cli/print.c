@@ -145,6 +145,8 @@ static const char *colour_of(const char *name, const char *text)
 		{ "state", "down", RED },
 		{ "state", "removed", RED },
 		{ "state", "running", GREEN },
+		{ "state", "ok", GREEN },
+		{ "state", "missing", RED },
 		{ "link", "up", GREEN },
 		{ "link", "down", RED },
 		{ "event", "qp_error", RED },
