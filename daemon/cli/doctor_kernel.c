@@ -57,6 +57,7 @@ char doctor_config(const struct doctor *d, const char *option)
 	char line[512], wanted[64];
 	size_t n = (size_t)snprintf(wanted, sizeof(wanted), "CONFIG_%s=", option);
 	char value = f ? 'n' : '?';
+	int err;
 
 	while (f && gzgets(f, line, sizeof(line))) {
 		if (!strncmp(line, wanted, n)) {
@@ -64,8 +65,12 @@ char doctor_config(const struct doctor *d, const char *option)
 			break;
 		}
 	}
-	if (f)
+	if (f) {
+		gzerror(f, &err);
+		if (value == 'n' && err < 0)
+			value = '?'; /* the file is damaged */
 		gzclose(f);
+	}
 	return value;
 }
 

@@ -59,7 +59,11 @@ static void each_needed(const struct elf *e, const Elf64_Shdr *needs, const Elf6
 			if (!aux)
 				return;
 			fn(arg, string_at(e, strings, aux->vna_name));
+			if (!aux->vna_next)
+				break;
 		}
+		if (!need->vn_next)
+			return;
 	}
 }
 
@@ -78,6 +82,8 @@ static void each_defined(const struct elf *e, const Elf64_Shdr *defs, const Elf6
 		if (!aux)
 			return;
 		fn(arg, string_at(e, strings, aux->vda_name));
+		if (!def->vd_next)
+			return;
 	}
 }
 

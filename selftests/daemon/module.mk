@@ -41,6 +41,11 @@ $(foreach t,$(DAEMON_TESTS),$(eval \
 $(eval $(call suite,long/daemon/mover_order,600,$(BUILD)/selftests/daemon/mover_order 10000000,\
 	$(BUILD)/selftests/daemon/mover_order,long))
 
+# `xroce doctor`, with files of the test
+$(eval $(call test_program,daemon/doctor,selftests/daemon/doctor_test.c provider/base/environment.c \
+	$(addprefix daemon/cli/doctor,.c _interface.c _kernel.c _net.c _root.c _user.c) \
+	$(addprefix provider/control/,runtime_dir.c sockets.c),,-ljansson -lz -ldl,30,parallel))
+
 # State of a network interface from rtnetlink, in network namespaces of its own
 $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS) \
 	daemon/base/loop.c daemon/base/log.c daemon/helper/solicit.c,,-lmnl -lpthread,,root))
