@@ -44,10 +44,11 @@ static json_t *common_edits(const struct cli *cli, const char *library)
 	char *sockets = realpath(cli->runtime_dir, NULL);
 
 	if (folder && sockets)
-		edits = json_pack(
-			"{s:[s,s],s:[o,o]}", "env", "LD_PRELOAD=" CLI_CONTAINER_LIBRARIES "/" CLI_LIBRARY,
-			CLI_RUNTIME_DIR_ENV "=" XR_RUNTIME_DIR, "mounts",
-			mount_of(folder, CLI_CONTAINER_LIBRARIES), mount_of(sockets, XR_RUNTIME_DIR));
+		edits = json_pack("{s:[s,s],s:[o,o]}", "env",
+				  "LD_PRELOAD=" CLI_CONTAINER_LIBRARIES "/" CLI_LIBRARY,
+				  CLI_RUNTIME_DIR_ENV "=" XR_RUNTIME_DIR, "mounts",
+				  mount_of(folder, CLI_CONTAINER_LIBRARIES),
+				  mount_of(sockets, XR_RUNTIME_DIR));
 	free(sockets);
 	free(folder);
 	return edits;

@@ -170,7 +170,9 @@ int cli_check_state(const struct cli *cli);
  */
 int cli_take_filters(struct cli *cli, int argc, char **argv, char **device);
 
-/* environment.c: stores the path of the provider; false: neither next to this command nor installed */
+/*
+ * environment.c: stores the path of the provider; false: neither next to this command nor installed
+ */
 bool cli_find_library(char path[PATH_MAX]);
 
 int cli_run(struct cli *cli, int argc, char **argv);

@@ -3,6 +3,7 @@
  * doctor: what this machine permits and lacks.
  *
  *   doctor.c            the table of checks, output, which way a daemon would take
+ *   doctor_finding.c    results of checks, files
  *   doctor_kernel.c     kernel: version, options, BPF, userfaultfd, Landlock, ...
  *   doctor_net.c        sockets, UDP port 4791
  *   doctor_interface.c  one network interface: addresses, XDP
@@ -46,10 +47,11 @@ struct doctor {
 
 typedef void doctor_check(struct doctor *d, struct doctor_finding *f);
 
-/* doctor.c: store the state and what was found; the remedy. */
-__attribute__((format(printf, 3, 4))) void doctor_found(struct doctor_finding *f,
-							enum doctor_state state, const char *fmt,
-							...);
+/* ---- doctor_finding.c ---- */
+
+/* Store the state and what was found; the remedy. */
+__attribute__((format(printf, 3, 4))) void
+doctor_found(struct doctor_finding *f, enum doctor_state state, const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void doctor_remedy(struct doctor_finding *f, const char *fmt,
 							 ...);
 /* As fopen() for reading, below d->root */
@@ -57,7 +59,7 @@ FILE *doctor_open(const struct doctor *d, const char *path);
 /* Reads a number of such a file, for example a sysctl. Returns false if it has none. */
 bool doctor_number(const struct doctor *d, const char *path, long long *n);
 
-/* Which way a daemon takes that is started here without --io, and why */
+/* doctor.c: which way a daemon takes that is started here without --io, and why */
 enum doctor_way { DOCTOR_XDP, DOCTOR_SOCKET };
 enum doctor_way doctor_way(const struct doctor_facts *facts, char *why, size_t size);
 

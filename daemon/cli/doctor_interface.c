@@ -68,7 +68,8 @@ static const struct nlattr *find_attribute(const void *at, const void *end, uint
 {
 	const struct nlattr *a = at;
 
-	while ((const uint8_t *)a + NLA_HDRLEN <= (const uint8_t *)end && a->nla_len >= NLA_HDRLEN) {
+	while ((const uint8_t *)a + NLA_HDRLEN <= (const uint8_t *)end &&
+	       a->nla_len >= NLA_HDRLEN) {
 		if ((a->nla_type & NLA_TYPE_MASK) == type)
 			return a;
 		a = (const void *)((const uint8_t *)a + NLA_ALIGN(a->nla_len));
@@ -80,8 +81,7 @@ static const struct nlattr *attribute_of(const struct nlmsghdr *m, size_t header
 {
 	const uint8_t *start = NLMSG_DATA(m);
 
-	return find_attribute(start + NLMSG_ALIGN(header), (const uint8_t *)m + m->nlmsg_len,
-			      type);
+	return find_attribute(start + NLMSG_ALIGN(header), (const uint8_t *)m + m->nlmsg_len, type);
 }
 
 static const void *data_of(const struct nlattr *a)
@@ -127,8 +127,7 @@ static int xdp_features(unsigned int ifindex, uint64_t *features)
 
 	add_attribute(&r, CTRL_ATTR_FAMILY_NAME, NETDEV_FAMILY, sizeof(NETDEV_FAMILY));
 	err = ask(NETLINK_GENERIC, &r, &answer.head);
-	a = err ? NULL
-		: attribute_of(&answer.head, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID);
+	a = err ? NULL : attribute_of(&answer.head, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID);
 	if (!a)
 		return err ? err : -EPROTO;
 	memcpy(&family, data_of(a), sizeof(family));

@@ -134,7 +134,7 @@ static int try_program(void)
 		.prog_type = BPF_PROG_TYPE_XDP,
 		.insn_cnt = sizeof(pass) / sizeof(pass[0]),
 		.insns = (uintptr_t)pass,
-		.license = (uintptr_t)"GPL",
+		.license = (uintptr_t) "GPL",
 	};
 
 	return bpf(BPF_PROG_LOAD, &attr);
@@ -143,10 +143,9 @@ static int try_program(void)
 /* The map is of a kind that unprivileged users may not create in any case. */
 static int try_map(void)
 {
-	union bpf_attr attr = { .map_type = BPF_MAP_TYPE_XSKMAP,
-				.key_size = 4,
-				.value_size = 4,
-				.max_entries = 1 };
+	union bpf_attr attr = {
+		.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4, .max_entries = 1
+	};
 
 	return bpf(BPF_MAP_CREATE, &attr);
 }

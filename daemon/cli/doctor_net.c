@@ -44,9 +44,10 @@ void doctor_udp(struct doctor *d, struct doctor_finding *f)
 		err = try_option(fd, UDP_GRO, 1);
 	close(fd);
 	if (err)
-		doctor_found(f, DOCTOR_LIMITED,
-			     "no segmentation (UDP_SEGMENT, UDP_GRO): %s; large messages are slower",
-			     strerror(err));
+		doctor_found(
+			f, DOCTOR_LIMITED,
+			"no segmentation (UDP_SEGMENT, UDP_GRO): %s; large messages are slower",
+			strerror(err));
 	else
 		doctor_found(f, DOCTOR_OK, "with segmentation (UDP_SEGMENT, UDP_GRO)");
 }
@@ -71,7 +72,8 @@ static void read_sockets(const struct doctor *d, const char *path, unsigned int 
 	char line[512];
 
 	while (f && o->count < SOCKETS_MAX && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %*x %*x:%*x %*x:%*x %*x %u %*u %lu",
+		if (sscanf(line,
+			   "%*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %*x %*x:%*x %*x:%*x %*x %u %*u %lu",
 			   &local, &uid, &inode) != 3 ||
 		    local != port)
 			continue;

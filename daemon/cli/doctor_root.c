@@ -35,7 +35,8 @@ static const void *part(const struct elf *e, uint64_t at, uint64_t size)
 
 static const char *string_at(const struct elf *e, const Elf64_Shdr *strings, uint32_t at)
 {
-	const char *s = at < strings->sh_size ? part(e, strings->sh_offset, strings->sh_size) : NULL;
+	const char *s = at < strings->sh_size ? part(e, strings->sh_offset, strings->sh_size)
+					      : NULL;
 
 	return s && memchr(s + at, 0, strings->sh_size - at) ? s + at : "";
 }

@@ -198,8 +198,9 @@ void doctor_daemons(struct doctor *d, struct doctor_finding *f)
 	} else {
 		doctor_found(f, DOCTOR_LIMITED, "%s", *s.refused ? s.refused : s.text);
 		doctor_remedy(f, "%s",
-			      *s.refused ? "become a member of the group (usermod -a -G GROUP USER), "
-					   "or use a daemon of your own: xroce run --start"
-					 : "start xroced again; xroce run --start starts another");
+			      *s.refused
+				      ? "become a member of the group (usermod -a -G GROUP USER), "
+					"or use a daemon of your own: xroce run --start"
+				      : "start xroced again; xroce run --start starts another");
 	}
 }

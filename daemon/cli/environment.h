@@ -46,7 +46,7 @@ void cli_environment_free(struct cli_environment *e);
 /* clang-format on */
 int cli_take_program_option(struct cli *cli, struct cli_program *p, int option);
 
-/* Only a warning, since the program may not need a device. */
+/* no_device.c: only a warning, since the program may not need a device */
 void cli_warn_without_device(const struct cli *cli);
 
 /* Stores the folder of this command, or "" if it is unknown. */

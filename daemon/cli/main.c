@@ -14,7 +14,7 @@
 	"sort NAME sorts them: large numbers first.\n"                                             \
 	"  -d, --detail           print each row as a block, with all that is known of it\n"
 #define PROGRAM_OPTIONS                                                                            \
-	"  -d, --device DEV       show only this xroce device; may be repeated\n"                 \
+	"  -d, --device DEV       show only this xroce device; may be repeated\n"                  \
 	"      --only             hide devices of the kernel\n"
 #define ROWS_ARGS "[DEV] [NAME VALUE]... [sort NAME]"
 
@@ -24,7 +24,8 @@ static const struct cli_command commands[] = {
 		"[OPTION]... PROGRAM [ARG]...",
 		"run a program that uses ibverbs",
 		"The program sees the xroce devices before those of the kernel.\n" PROGRAM_OPTIONS
-		"      --start[=IF]       start a daemon for you if none runs, on IF (default: lo),\n"
+		"      --start[=IF]       start a daemon for you if none runs, on IF (default: "
+		"lo),\n"
 		"                         through UDP sockets\n"
 		"      --start-idle N     that daemon ends after N seconds without programs, 0:\n"
 		"                         never; default: 30\n",
@@ -39,7 +40,8 @@ static const struct cli_command commands[] = {
 		"print the environment by which programs use xroce without run",
 		"  eval \"$(xroce env)\"\n"
 		"  xroce env --format github >>\"$GITHUB_ENV\"\n"
-		"  -f, --format FORMAT    sh (default), github, systemd or docker\n" PROGRAM_OPTIONS,
+		"  -f, --format FORMAT    sh (default), github, systemd or "
+		"docker\n" PROGRAM_OPTIONS,
 		cli_env,
 		0,
 		false,

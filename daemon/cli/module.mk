@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 CLI_SRCS := $(addprefix daemon/cli/,main.c options.c client.c print.c filter.c show.c fault.c metrics.c monitor.c run.c) \
-	$(addprefix daemon/cli/,environment.c env.c start.c) \
-	$(addprefix daemon/cli/,doctor.c doctor_interface.c doctor_kernel.c doctor_net.c doctor_root.c doctor_user.c) \
+	$(addprefix daemon/cli/,environment.c env.c no_device.c start.c) \
+	$(addprefix daemon/cli/doctor,.c _finding.c _interface.c _kernel.c _net.c _root.c _user.c) \
 	$(addprefix daemon/cli/,top.c top_rates.c names.c values.c cdi.c rdma.c) \
 	$(addprefix daemon/cli/,capture.c capture_filter.c capture_output.c capture_print.c capture_rings.c) \
 	daemon/cli/pcapng.c \

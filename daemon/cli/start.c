@@ -46,8 +46,7 @@ static bool find_device(const char *dir, const char *interface, char *device)
 	bool found = false;
 
 	for (p = names; p && *p && !found; p++) {
-		if (xp_socket_path(path, dir, *p) ||
-		    xp_conn_observe(&conn, path, timeouts, &hello))
+		if (xp_socket_path(path, dir, *p) || xp_conn_observe(&conn, path, timeouts, &hello))
 			continue;
 		xp_conn_close(&conn);
 		found = !strcmp(hello.netdev, interface);
@@ -113,8 +112,7 @@ static int make_directory(const struct cli *cli, char dir[XP_SOCKET_PATH_MAX])
 		return cli_error("cannot create %s: %m", dir);
 	if (stat(dir, &st))
 		return cli_error("cannot use %s: %m", dir);
-	return S_ISDIR(st.st_mode) ? CLI_OK
-				   : cli_error("cannot use %s: it is no directory", dir);
+	return S_ISDIR(st.st_mode) ? CLI_OK : cli_error("cannot use %s: it is no directory", dir);
 }
 
 static int open_in(const char *dir, const char *name, int flags)
@@ -169,9 +167,10 @@ static bool is_in_path(char path[PATH_MAX])
 
 static bool find_program(char path[PATH_MAX])
 {
-	static const char *const places[] = { "%s/" DAEMON, "%s/../sbin/" DAEMON, NULL,
-					      "/usr/local/sbin/" DAEMON, "/usr/sbin/" DAEMON,
-					      "/usr/libexec/" DAEMON };
+	static const char *const places[] = {
+		"%s/" DAEMON,	     "%s/../sbin/" DAEMON,  NULL, "/usr/local/sbin/" DAEMON,
+		"/usr/sbin/" DAEMON, "/usr/libexec/" DAEMON
+	};
 	char self[PATH_MAX], place[2 * PATH_MAX];
 	size_t i;
 
@@ -200,18 +199,12 @@ struct start {
 /* In the child. A daemon that an ordinary user starts cannot give its socket to a group. */
 static void execute(const struct start *s)
 {
-	char *arguments[] = { (char *)DAEMON,
-			      (char *)"--interface",
-			      (char *)s->interface,
-			      (char *)"--runtime-dir",
-			      (char *)s->dir,
-			      (char *)"--io",
-			      (char *)"socket",
-			      (char *)"--exit-idle",
-			      (char *)s->idle,
-			      (char *)"--group",
-			      (char *)"",
-			      NULL };
+	char *arguments[] = { (char *)DAEMON,	    (char *)"--interface",
+			      (char *)s->interface, (char *)"--runtime-dir",
+			      (char *)s->dir,	    (char *)"--io",
+			      (char *)"socket",	    (char *)"--exit-idle",
+			      (char *)s->idle,	    (char *)"--group",
+			      (char *)"",	    NULL };
 	int null = open("/dev/null", O_RDONLY);
 
 	/* They are meant for this process: the provider, and what systemd tells a service. */

@@ -150,13 +150,14 @@ static void kernel_options(struct doctor *d)
 	TAP_OK(doctor_config(d, "A") == '?', "from a damaged file, nothing is known");
 }
 
-#define UDP_HEAD "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+#define UDP_HEAD                                                                                   \
+	"   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
 #define UDP(port, uid, inode)                                                                      \
-	"  117: 00000000:" port " 00000000:0000 07 00000000:00000000 00:00000000 00000000 " uid        \
+	"  117: 00000000:" port " 00000000:0000 07 00000000:00000000 00:00000000 00000000 " uid    \
 	"        0 " inode " 2 0000000000000000 0\n"
 #define UDP6(port, uid, inode)                                                                     \
-	"  117: 00000000000000000000000000000000:" port                                                \
-	" 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000 " uid        \
+	"  117: 00000000000000000000000000000000:" port                                            \
+	" 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000 " uid    \
 	"        0 " inode " 2 0000000000000000 0\n"
 
 static void add_process(const char *pid, const char *name, const char *fd, const char *target)
@@ -175,7 +176,8 @@ static void port(struct doctor *d)
 {
 	char text[128];
 
-	TAP_OK(!doctor_port_owner(d, 4791, text, sizeof(text)), "without /proc/net, nobody is found");
+	TAP_OK(!doctor_port_owner(d, 4791, text, sizeof(text)),
+	       "without /proc/net, nobody is found");
 	put("/proc/net/udp", UDP_HEAD UDP("12B8", "0", "900") UDP("0035", "0", "901"));
 	put("/proc/net/udp6", UDP_HEAD);
 	TAP_OK(!doctor_port_owner(d, 4791, text, sizeof(text)), "other ports do not count");
@@ -290,7 +292,8 @@ static void libraries(struct doctor *d)
 	TAP_OK(found(doctor_provider, d, DOCTOR_MISSING, "file too short"),
 	       "the error of ld.so is shown");
 	library = "libc.so.6";
-	TAP_OK(found(doctor_provider, d, DOCTOR_OK, "can be preloaded"), "a library can be preloaded");
+	TAP_OK(found(doctor_provider, d, DOCTOR_OK, "can be preloaded"),
+	       "a library can be preloaded");
 }
 
 static void directories(struct cli *cli, struct doctor *d)

@@ -50,9 +50,9 @@ no_other_daemon() {
 @test "a daemon is started in the session's directory, and the program finds it" {
 	no_other_daemon
 	run -0 --separate-stderr "$OWN" run --start printenv XROCE_RUNTIME_DIR
+	# shellcheck disable=SC2154	# of bats
 	echo "$stderr"
 	equal "directory" "$output" "$DIR"
-	# shellcheck disable=SC2154	# of bats
 	[[ $stderr == "xroce: started xroced (pid "*"): device xr_lo on lo, it ends 30 s after its last program; programs of \
 this user only, through UDP sockets without XDP, none of other hosts or network namespaces; log: $DIR/xroced.log" ]]
 	equal "lines" "$(wc -l <<<"$stderr")" 1

@@ -227,7 +227,7 @@ members() {
 	local command commands
 
 	mapfile -t commands < <(ctl a help | sed -nE 's/^  ([a-z]+) .*/\1/p')
-	((${#commands[@]} == 22))
+	((${#commands[@]} == 24))
 	for command in "${commands[@]}"; do
 		ctl a help "$command" >"$BATS_TEST_TMPDIR/help"
 		grep -q "^usage: xroce $command" "$BATS_TEST_TMPDIR/help"

@@ -31,8 +31,8 @@ static const char *listed(const char *dir, const char *hide, const char *order)
 	FILE *f;
 
 	snprintf(command, sizeof(command),
-		 "exec env XROCE_RUNTIME_DIR=%s XROCE_DEBUG=1 %s%s %s%s /proc/%d/exe list 2>&1", dir,
-		 hide ? "XROCE_HIDE=" : "", hide ? hide : "", order ? "XROCE_ORDER=" : "",
+		 "exec env XROCE_RUNTIME_DIR=%s XROCE_DEBUG=1 %s%s %s%s /proc/%d/exe list 2>&1",
+		 dir, hide ? "XROCE_HIDE=" : "", hide ? hide : "", order ? "XROCE_ORDER=" : "",
 		 order ? order : "", getpid());
 	f = popen(command, "r");
 	n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;

@@ -59,7 +59,8 @@ static void private_directories(void)
 	TAP_OK(!xp_private_dir(in("dir"), why, sizeof(why)), "a directory of mode 0700 is private");
 	TAP_OK(xp_private_dir(in("none"), why, sizeof(why)) == -ENOENT,
 	       "a directory that does not exist is told apart");
-	TAP_OK(!symlink(in("dir"), in("link")) && is_refused(in("link"), "symbolic link"), "a symbolic link is refused");
+	TAP_OK(!symlink(in("dir"), in("link")) && is_refused(in("link"), "symbolic link"),
+	       "a symbolic link is refused");
 	close(open(in("file"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 	TAP_OK(is_refused(in("file"), "no directory"), "a file is refused");
 	chmod(in("dir"), 0750);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What checks use: the result, and files below the root */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "doctor.h"
+
+void doctor_found(struct doctor_finding *f, enum doctor_state state, const char *fmt, ...)
+{
+	va_list ap;
+
+	f->state = state;
+	va_start(ap, fmt);
+	vsnprintf(f->found, sizeof(f->found), fmt, ap);
+	va_end(ap);
+}
+
+void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(f->remedy, sizeof(f->remedy), fmt, ap);
+	va_end(ap);
+}
+
+FILE *doctor_open(const struct doctor *d, const char *path)
+{
+	char full[PATH_MAX];
+
+	snprintf(full, sizeof(full), "%s%s", d->root, path);
+	return fopen(full, "re");
+}
+
+bool doctor_number(const struct doctor *d, const char *path, long long *n)
+{
+	FILE *f = doctor_open(d, path);
+	bool ok = f && fscanf(f, "%lld", n) == 1;
+
+	if (f)
+		fclose(f);
+	return ok;
+}
