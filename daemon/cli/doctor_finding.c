@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What checks use: the result, and files below the root */
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "doctor.h"
+
+/* Names of processes and files may be anything; JSON and terminals take text only. */
+static void clean(char *s)
+{
+	for (; *s; s++)
+		if (!isprint((unsigned char)*s))
+			*s = '?';
+}
 
 void doctor_found(struct doctor_finding *f, enum doctor_state state, const char *fmt, ...)
 {
@@ -13,6 +22,7 @@ void doctor_found(struct doctor_finding *f, enum doctor_state state, const char 
 	va_start(ap, fmt);
 	vsnprintf(f->found, sizeof(f->found), fmt, ap);
 	va_end(ap);
+	clean(f->found);
 }
 
 void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
@@ -22,6 +32,7 @@ void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(f->remedy, sizeof(f->remedy), fmt, ap);
 	va_end(ap);
+	clean(f->remedy);
 }
 
 FILE *doctor_open(const struct doctor *d, const char *path)

@@ -14,6 +14,7 @@
 #include <xroce/wire.h>
 
 #include "doctor.h"
+#include "provider/control/runtime_dir.h"
 
 #define WANTED_BUFFER (4 << 20) /* holds what a peer sends while a worker waits for a processor */
 #define SOCKETS_MAX 16		/* with the port, of which owners are looked for */
@@ -208,8 +209,8 @@ void doctor_port(struct doctor *d, struct doctor_finding *f)
 		return;
 	}
 	doctor_found(f, DOCTOR_MISSING, "in use by %s", owner);
-	if (strstr(owner, "xroced"))
-		f->state = DOCTOR_OK; /* a daemon runs: doctor_daemons() says who may use it */
+	if (xp_runtime_dir_answers(d->cli->runtime_dir))
+		f->state = DOCTOR_OK; /* programs have a daemon, and need no other one */
 	else if (strstr(owner, "rdma_rxe"))
 		doctor_remedy(f, "rdma link delete NAME, or modprobe -r rdma_rxe");
 }

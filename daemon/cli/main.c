@@ -24,9 +24,8 @@ static const struct cli_command commands[] = {
 		"[OPTION]... PROGRAM [ARG]...",
 		"run a program that uses ibverbs",
 		"The program sees the xroce devices before those of the kernel.\n" PROGRAM_OPTIONS
-		"      --start[=IF]       start a daemon for you if none runs, on IF (default: "
-		"lo),\n"
-		"                         through UDP sockets\n"
+		"      --start[=IF]       start a daemon for you if none runs, on IF (default:\n"
+		"                         lo), through UDP sockets\n"
 		"      --start-idle N     that daemon ends after N seconds without programs, 0:\n"
 		"                         never; default: 30\n",
 		cli_run,

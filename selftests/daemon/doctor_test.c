@@ -174,6 +174,7 @@ static void add_process(const char *pid, const char *name, const char *fd, const
 
 static void port(struct doctor *d)
 {
+	struct doctor_finding f;
 	char text[128];
 
 	TAP_OK(!doctor_port_owner(d, 4791, text, sizeof(text)),
@@ -204,6 +205,8 @@ static void port(struct doctor *d)
 	       "all processes with such a socket are named");
 	doctor_port_owner(d, 4791, text, 20);
 	TAP_OK(strlen(text) == 19, "a long list is cut");
+	doctor_found(&f, DOCTOR_OK, "in use by %s", "\x9b\xff\n");
+	TAP_OK(!strcmp(f.found, "in use by ???"), "names of processes are cleaned");
 }
 
 static void limits(struct doctor *d)

@@ -18,8 +18,8 @@ $(eval $(call shared_library,fake_verbs.so,selftests/provider/fake_verbs.c,selft
 $(eval $(call program,selftests/provider/order,$(addprefix \
 	selftests/provider/,order_test.c fixture.c fake.c fake_serve.c fake_queues.c fake_umad.c),,-libverbs -lpthread -ldl))
 $(eval $(call suite,provider/order,60,env ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 \
-	LD_PRELOAD=$(BUILD)/libxroce.so:$(BUILD)/fake_verbs.so $(BUILD)/selftests/provider/order,\
-	$(BUILD)/selftests/provider/order $(BUILD)/libxroce.so $(BUILD)/fake_verbs.so,parallel))
+	LD_PRELOAD=$(BUILD)/libxroce.so:$(BUILD)/fake_verbs.so:$(BUILD)/fake_kernel.so $(BUILD)/selftests/provider/order,\
+	$(BUILD)/selftests/provider/order $(BUILD)/libxroce.so $(BUILD)/fake_verbs.so $(BUILD)/fake_kernel.so,parallel))
 
 # Runtime directories, without the library
 $(eval $(call test_program,provider/places,selftests/provider/places_test.c provider/base/environment.c \

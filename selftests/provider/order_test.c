@@ -2,9 +2,18 @@
 /* Which devices of the kernel a program sees, and where in the list: XROCE_HIDE, XROCE_ORDER */
 #include "fixture.h"
 
-#include <sys/wait.h>
+#include <fcntl.h>
 
 #include "../lib/tap.h"
+
+/* The kernel of fake_kernel.c aborts if a file is opened that it cannot serve. */
+static int open_rdma_cm(void)
+{
+	int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
+
+	printf("%s", fd < 0 ? strerror(errno) : "opened");
+	return 0;
+}
 
 /* In the process that `listed` starts: prints the names, and how many the function counted. */
 static int print_list(void)
@@ -23,7 +32,7 @@ static int print_list(void)
 }
 
 /* Returns what a new process prints with these values; NULL: not set. Valid until the next call */
-static const char *listed(const char *dir, const char *hide, const char *order)
+static const char *run(const char *what, const char *dir, const char *hide, const char *order)
 {
 	static char text[512];
 	char command[512];
@@ -31,15 +40,20 @@ static const char *listed(const char *dir, const char *hide, const char *order)
 	FILE *f;
 
 	snprintf(command, sizeof(command),
-		 "exec env XROCE_RUNTIME_DIR=%s XROCE_DEBUG=1 %s%s %s%s /proc/%d/exe list 2>&1",
-		 dir, hide ? "XROCE_HIDE=" : "", hide ? hide : "", order ? "XROCE_ORDER=" : "",
-		 order ? order : "", getpid());
+		 "exec env XROCE_RUNTIME_DIR=%s XROCE_DEBUG=1 %s%s %s%s /proc/%d/exe %s 2>&1", dir,
+		 hide ? "XROCE_HIDE=" : "", hide ? hide : "", order ? "XROCE_ORDER=" : "",
+		 order ? order : "", getpid(), what);
 	f = popen(command, "r");
 	n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
 	text[n] = 0;
 	if (f)
 		pclose(f);
 	return text;
+}
+
+static const char *listed(const char *dir, const char *hide, const char *order)
+{
+	return run("list", dir, hide, order);
 }
 
 static void expect(const char *got, const char *wanted, const char *what)
@@ -54,7 +68,7 @@ int main(int argc, char **argv)
 	const char *text;
 
 	if (argc > 1)
-		return print_list();
+		return strcmp(argv[1], "cm") ? print_list() : open_rdma_cm();
 	setenv("FAKE_VERBS", "mana_0,mlx5_0", 1);
 	setup(&f);
 	expect(listed(f.dir, NULL, NULL), FAKE_DEVICE " mana_0 mlx5_0 (3)",
@@ -77,6 +91,11 @@ int main(int argc, char **argv)
 	text = listed(f.dir, NULL, "second");
 	TAP_OK(strstr(text, "XROCE_ORDER is 'second'") && strstr(text, FAKE_DEVICE " mana_0"),
 	       "an unknown value of XROCE_ORDER is named, and changes nothing");
+	setenv("FAKE_KERNEL", "/nonexistent", 1);
+	expect(run("cm", "/nonexistent", "kernel", NULL), "No such file or directory",
+	       "the kernel's rdma_cm is hidden");
+	expect(run("cm", "/nonexistent", NULL, NULL), "", "without XROCE_HIDE it is opened");
+	unsetenv("FAKE_KERNEL");
 	teardown(&f);
 	return tap_end();
 }
