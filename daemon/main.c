@@ -329,8 +329,8 @@ static int open_net(struct daemon *d)
 	int err;
 
 	d->io = xd_choose_io(&d->opt, d->dev.io_why, sizeof(d->dev.io_why));
-	err = xd_net_open(d->dev.loop, d->opt.interface, d->io == XD_IO_SOCKET,
-			      &net_events, d, &d->dev.net);
+	err = xd_net_open(d->dev.loop, d->opt.interface, d->io == XD_IO_SOCKET, &net_events, d,
+			  &d->dev.net);
 
 	if (err)
 		xd_log(XD_ERR, "interface %s: %s", d->opt.interface, strerror(-err));

@@ -30,8 +30,7 @@ static const struct check {
 	{ "udp", doctor_udp, FOR_SOCKETS, false, "use Linux 5.0 or newer" },
 	{ "port 4791", doctor_port, FOR_SOCKETS, false,
 	  "end what has the port, or use another network namespace" },
-	{ "buffers", doctor_buffers, 0, false,
-	  "sysctl -w net.core.rmem_max=8388608 net.core.wmem_max=8388608" },
+	{ "buffers", doctor_buffers, 0, false, "sysctl -w net.core.rmem_max=8388608" },
 	{ "interface", doctor_interface, FOR_DAEMONS, true, NULL },
 	{ "xdp", doctor_xdp, 0, true, NULL },
 	{ "memfd", doctor_memfd, FOR_DAEMONS | FOR_PROGRAMS, false,
@@ -62,12 +61,12 @@ static const struct check {
 
 enum doctor_way doctor_way(const struct doctor_facts *facts, char *why, size_t size)
 {
-	const char *lacks = !facts->capabilities ? "this user lacks capabilities for XDP"
-			    : !facts->bpf	 ? "this user may not load BPF programs"
-			    : !facts->af_xdp	 ? "there are no AF_XDP sockets"
-						 : NULL;
+	const char *lacks = facts->no_ethernet ? "the interface is not Ethernet"
+			    : !facts->bpf      ? "this user may not load BPF programs for XDP"
+			    : !facts->af_xdp   ? "this user has no AF_XDP sockets"
+					       : NULL;
 
-	snprintf(why, size, "%s", lacks ? lacks : "this user may use XDP and AF_XDP sockets");
+	snprintf(why, size, "%s", lacks ? lacks : "XDP is available");
 	return lacks ? DOCTOR_SOCKET : DOCTOR_XDP;
 }
 

@@ -33,9 +33,9 @@ struct doctor_finding {
 
 /* What decides the way of a daemon that is started here */
 struct doctor_facts {
-	bool capabilities; /* those that XDP needs */
-	bool bpf;
-	bool af_xdp;
+	bool bpf;	  /* this user may load programs and create maps for XDP */
+	bool af_xdp;	  /* this user may open AF_XDP sockets */
+	bool no_ethernet; /* the interface has frames of another kind */
 };
 
 struct doctor {
@@ -59,7 +59,7 @@ FILE *doctor_open(const struct doctor *d, const char *path);
 /* Reads a number of such a file, for example a sysctl. Returns false if it has none. */
 bool doctor_number(const struct doctor *d, const char *path, long long *n);
 
-/* doctor.c: which way a daemon takes that is started here without --io, and why */
+/* doctor.c: which way a daemon takes that is started here without --io, and why, as choose_io.c */
 enum doctor_way { DOCTOR_XDP, DOCTOR_SOCKET };
 enum doctor_way doctor_way(const struct doctor_facts *facts, char *why, size_t size);
 

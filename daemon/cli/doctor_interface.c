@@ -12,6 +12,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -227,7 +228,7 @@ static void count_addresses(const char *name, unsigned int *four, unsigned int *
 }
 
 struct link {
-	bool up;
+	bool up, ethernet;
 	int mtu;
 	char driver[32];
 };
@@ -243,6 +244,8 @@ static void read_link(const char *name, struct link *l)
 	l->up = !ioctl(fd, SIOCGIFFLAGS, &r) && r.ifr_flags & IFF_UP;
 	if (!ioctl(fd, SIOCGIFMTU, &r))
 		l->mtu = r.ifr_mtu;
+	l->ethernet = ioctl(fd, SIOCGIFHWADDR, &r) || r.ifr_hwaddr.sa_family == ARPHRD_ETHER ||
+		      r.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK;
 	r.ifr_data = (void *)&driver;
 	if (!ioctl(fd, SIOCETHTOOL, &r))
 		snprintf(l->driver, sizeof(l->driver), ", driver %.20s", driver.driver);
@@ -261,6 +264,7 @@ void doctor_interface(struct doctor *d, struct doctor_finding *f)
 		return;
 	}
 	read_link(d->interface, &l);
+	d->facts.no_ethernet = !l.ethernet;
 	count_addresses(d->interface, &four, &six);
 	doctor_found(f, l.up && four + six ? DOCTOR_OK : DOCTOR_LIMITED,
 		     "%s is %s, MTU %d, %u IPv4 and %u IPv6 addresses%s", d->interface,

@@ -16,8 +16,9 @@
 #include "doctor.h"
 #include "provider/control/runtime_dir.h"
 
-#define WANTED_BUFFER (4 << 20) /* holds what a peer sends while a worker waits for a processor */
-#define SOCKETS_MAX 16		/* with the port, of which owners are looked for */
+/* The receive buffer that xroced asks for, without limit if it has CAP_NET_ADMIN */
+#define WANTED_BUFFER (8 << 20)
+#define SOCKETS_MAX 16 /* with the port, of which owners are looked for */
 
 /* Since Linux 4.18 and 5.0 */
 #ifndef UDP_SEGMENT
@@ -176,7 +177,7 @@ unsigned int doctor_port_owner(const struct doctor *d, unsigned int port, char *
 }
 
 /* Nobody else can use the port meanwhile, which is a few microseconds. */
-static int try_bind(int family)
+static int try_bind(int family, const char *interface)
 {
 	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(XR_UDP_PORT) };
 	struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(XR_UDP_PORT) };
@@ -184,6 +185,10 @@ static int try_bind(int family)
 
 	if (fd < 0)
 		return errno == EAFNOSUPPORT ? 0 : errno;
+	/* As xroced does: sockets of other interfaces do not matter then. */
+	if (interface)
+		setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface,
+			   (socklen_t)strlen(interface));
 	if (family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	if (bind(fd, family == AF_INET ? (void *)&four : (void *)&six,
@@ -196,12 +201,14 @@ static int try_bind(int family)
 void doctor_port(struct doctor *d, struct doctor_finding *f)
 {
 	char owner[192];
-	int err = try_bind(AF_INET);
+	int err = try_bind(AF_INET, d->interface);
 
 	if (!err)
-		err = try_bind(AF_INET6);
+		err = try_bind(AF_INET6, d->interface);
 	if (!err) {
-		doctor_found(f, DOCTOR_OK, "free in this network namespace");
+		doctor_found(f, DOCTOR_OK, "free %s%s",
+			     d->interface ? "on " : "in this network namespace",
+			     d->interface ? d->interface : "");
 		return;
 	}
 	if (err != EADDRINUSE || !doctor_port_owner(d, XR_UDP_PORT, owner, sizeof(owner))) {
@@ -217,20 +224,31 @@ void doctor_port(struct doctor *d, struct doctor_finding *f)
 
 /* ---- buffers ---------------------------------------------------------------------- */
 
+/* Returns true if this user may exceed net.core.rmem_max in this network namespace. */
+static bool may_force(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = WANTED_BUFFER;
+	bool may = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+
+	if (fd >= 0)
+		close(fd);
+	return may;
+}
+
 void doctor_buffers(struct doctor *d, struct doctor_finding *f)
 {
-	long long receive, send;
+	long long n;
 
-	if (!doctor_number(d, "/proc/sys/net/core/rmem_max", &receive) ||
-	    !doctor_number(d, "/proc/sys/net/core/wmem_max", &send))
+	if (may_force())
+		doctor_found(f, DOCTOR_OK, "of any size for this user");
+	else if (!doctor_number(d, "/proc/sys/net/core/rmem_max", &n))
 		doctor_found(f, DOCTOR_UNKNOWN,
 			     "net.core.rmem_max is not shown in this network namespace");
+	else if (n < WANTED_BUFFER)
+		doctor_found(f, DOCTOR_LIMITED,
+			     "net.core.rmem_max is %lld; sockets lose some packets while a worker "
+			     "waits for a processor",
+			     n);
 	else
-		doctor_found(f,
-			     receive < WANTED_BUFFER || send < WANTED_BUFFER ? DOCTOR_LIMITED
-									     : DOCTOR_OK,
-			     "net.core.rmem_max %lld, wmem_max %lld%s", receive, send,
-			     receive < WANTED_BUFFER || send < WANTED_BUFFER
-				     ? "; sockets lose packets of many senders"
-				     : "");
+		doctor_found(f, DOCTOR_OK, "net.core.rmem_max is %lld", n);
 }

@@ -48,7 +48,6 @@ void doctor_capabilities(struct doctor *d, struct doctor_finding *f)
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
 		if (!(have >> needed[i].number & 1))
 			strcat(strcat(lacks, *lacks ? ", " : ""), needed[i].name);
-	d->facts.capabilities = !*lacks;
 	if (*lacks)
 		doctor_found(f, DOCTOR_MISSING, "user %u has no %s", geteuid(), lacks);
 	else

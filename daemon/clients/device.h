@@ -21,7 +21,7 @@ struct xd_device {
 	struct xd_loop *loop;
 	struct xd_net *net;
 	struct xd_io *io;
-	char io_why[256]; /* reason for this way */
+	char io_why[256];	  /* reason for this way */
 	struct xd_tables *tables; /* of io */
 	struct xd_workers *workers;
 	struct xd_movers *movers;

@@ -35,7 +35,7 @@ struct xd_neighbour {
 struct xd_net {
 	struct xd_loop *loop;
 	const struct xd_net_events *events;
-	void *ctx;		     /* of events */
+	void *ctx; /* of events */
 	bool datagrams;
 	struct mnl_socket *requests; /* for requests, whose replies are awaited */
 	struct mnl_socket *listen;   /* notifications */

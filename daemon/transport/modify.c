@@ -450,8 +450,9 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	bool moved = path->loopback != qp->path.loopback;
 
 	qp->path = *path;
-	xt_template_build(&qp->tmpl, path, qp->attr.dest_qp_num,
-			  xt_source_port(&qp->engine->tuning, path, qp->info.qpn, qp->attr.dest_qp_num));
+	xt_template_build(
+		&qp->tmpl, path, qp->attr.dest_qp_num,
+		xt_source_port(&qp->engine->tuning, path, qp->info.qpn, qp->attr.dest_qp_num));
 	/*
 	 * the path changed between network and loopback: continue with the oldest PSN not
 	 * acknowledged

@@ -45,7 +45,7 @@ row() {
 	run -0 doctor b
 	echo "$output"
 	equal "lines" "${#lines[@]}" "$(($(doctor b -j | jq '.checks | length') + 1))"
-	[[ ${lines[-1]} == "way "*" xdp: this user may use XDP and AF_XDP sockets" ]]
+	[[ ${lines[-1]} == "way "*" xdp: XDP is available" ]]
 	# the states are in one column
 	equal "columns" "$(grep -oEb -m 1 ' (ok|limited|missing|unknown) ' <<<"${lines[0]}" | cut -d: -f1)" \
 		"$(grep -oEb -m 1 ' (ok|limited|missing|unknown) ' <<<"${lines[5]}" | cut -d: -f1)"
@@ -58,7 +58,7 @@ row() {
 
 	run -0 on b "${NOBODY[@]}" env -u XDG_RUNTIME_DIR "$XROCE" doctor -j
 	jq . <<<"$output"
-	equal "way" "$(jq -r '.way + ": " + .why' <<<"$output")" "socket: this user lacks capabilities for XDP"
+	equal "way" "$(jq -r '.way + ": " + .why' <<<"$output")" "socket: this user may not load BPF programs for XDP"
 	[[ $(row capabilities) == "missing: user 64795 has no CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW; "* ]]
 	[[ $(row bpf) == "missing: this user may load no XDP program"* ]]
 	[[ $(row af_xdp) == "missing: Operation not permitted"*"CAP_NET_RAW"* ]]
@@ -73,7 +73,7 @@ row() {
 	run -0 "${NOBODY[@]}" unshare -rn env -u XDG_RUNTIME_DIR "$XROCE" doctor -j
 	jq -c . <<<"$output"
 	[[ $(row capabilities) == "ok: "* ]]
-	equal "way" "$(jq -r '.way + ": " + .why' <<<"$output")" "socket: this user may not load BPF programs"
+	equal "way" "$(jq -r '.way + ": " + .why' <<<"$output")" "socket: this user may not load BPF programs for XDP"
 }
 
 @test "who has UDP port 4791 is named, and the exit status is 1 where sockets are the way" {

@@ -233,27 +233,65 @@ needs_sockets() {
 	no_other_daemon
 }
 
-@test "two programs talk over lo, started by an ordinary user in a network namespace of his own" {
-	needs_sockets
-	requires setpriv unshare
-	local user=(setpriv --reuid 64794 --regid 64794 --clear-groups unshare -rn)
+# talk COMMAND...: as the command that makes a network namespace and becomes a user, runs two programs over lo, and waits
+# until the daemon has ended. Prints what they print.
+talk() {
+	local folder status=0
 
-	((EUID == 0)) || user=(unshare -rn)
-	"${user[@]}" true || skip "users of this machine may not create user namespaces"
+	folder=$(mktemp -d /tmp/xroce-test.XXXXXX)
+	chmod 777 "$folder"
 	# shellcheck disable=SC2016	# for the inner shell
-	run -0 env -u XDG_RUNTIME_DIR "${user[@]}" timeout $((120 * SLOW)) bash -c '
-		ip link set lo up
-		"$1" run --start --start-idle 2 ibv_rc_pingpong -g 1 -n 100 >/dev/null 2>"$2" &
-		sleep 2
-		"$1" run --start --start-idle 2 ibv_rc_pingpong -g 1 -n 100 127.0.0.1
-		wait $!
-		cat "$2"
-		dir=/tmp/xroce-0
-		for i in {1..200}; do
-			compgen -G "$dir/*.sock" || break
+	env -u XDG_RUNTIME_DIR timeout $((120 * SLOW)) "$@" bash -c '
+		dir=/tmp/xroce-$(id -u)
+		"$0" run --start --start-idle 2 ibv_rc_pingpong -g 1 -n 100 -c >"$1/server" 2>&1 &
+		for _ in {1..200}; do
+			ss -Hltn "sport = :18515" | grep -q . && break
 			sleep 0.1
 		done
-		compgen -G "$dir/*.sock" || echo ended' sh "$XROCE" "$(mktemp)"
+		"$0" run --start --start-idle 2 ibv_rc_pingpong -g 1 -n 100 -c 127.0.0.1 && wait $!
+		echo "status $?"
+		cat "$1/server"
+		"$0" status | grep -E "^io"
+		for _ in {1..300}; do
+			compgen -G "$dir/*.sock" >/dev/null || break
+			sleep 0.1
+		done
+		ls -A "$dir"' "$XROCE" "$folder" || status=$?
+	rm -r "$folder"
+	return "$status"
+}
+
+# Checks the output of `talk`.
+talked() {
 	echo "$output"
-	[[ $output == *"100 iters in"*"started xroced"*ended ]]
+	[[ $output == *"status 0"*"started xroced (pid "*"): device xr_lo on lo, it ends 2 s after its last program"* ]]
+	equal "programs with all messages" "$(grep -c "100 iters in" <<<"$output")" 2
+	[[ $output == *$'\n.start.lock\nxroced.log' ]]
+}
+
+@test "two programs of an ordinary user without any capability talk over lo, and the daemon ends" {
+	needs_sockets
+	requires root setpriv unshare
+	local user=64794
+
+	rm -rf "/tmp/xroce-$user"
+	# shellcheck disable=SC2016	# for the inner shell
+	run -0 talk unshare -n bash -c 'ip link set lo up && exec "$@"' sh \
+		setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all
+	rm -rf "/tmp/xroce-$user"
+	talked
+}
+
+@test "two programs in a user namespace talk over lo, and the daemon ends" {
+	needs_sockets
+	requires root setpriv unshare
+	local user=(setpriv --reuid 64794 --regid 64794 --clear-groups unshare -rn)
+
+	"${user[@]}" true || skip "users of this machine may not create user namespaces"
+	# its root has the directory of the machine's root
+	[[ ! -e /tmp/xroce-0 ]] || skip "there is a directory for a daemon of root"
+	# shellcheck disable=SC2016	# for the inner shell
+	run -0 talk "${user[@]}" bash -c 'ip link set lo up && exec "$@"' sh
+	rm -rf /tmp/xroce-0
+	talked
 }
