@@ -287,6 +287,22 @@ static void damaged_files(void)
 	TAP_OK(i == 300, "damaged files are read without a fault");
 }
 
+/* A copy of this program that needs glibc 9.x */
+static void make_too_new(void)
+{
+	FILE *self = fopen("/proc/self/exe", "re"), *f = fopen(in("/new"), "we");
+	char *data = malloc(8 << 20), *p;
+	size_t size = self ? fread(data, 1, 8 << 20, self) : 0;
+
+	for (p = data; (p = memmem(p, (size_t)(data + size - p), "GLIBC_2.", 8)); p += 8)
+		p[6] = '9';
+	if (!f || fwrite(data, 1, size, f) != size || fclose(f))
+		abort();
+	if (self)
+		fclose(self);
+	free(data);
+}
+
 static void libraries(struct doctor *d)
 {
 	char version[16];
@@ -298,6 +314,12 @@ static void libraries(struct doctor *d)
 	TAP_OK(!doctor_needed_glibc(in("/elf"), version) && !*version, "another file has none");
 	TAP_OK(!doctor_needed_glibc("/nonexistent", version), "a file that does not exist neither");
 	damaged_files();
+	make_too_new();
+	library = in("/new");
+	TAP_OK(found(doctor_glibc, d, DOCTOR_MISSING, "the provider needs 9."),
+	       "a provider that needs a newer glibc cannot be used");
+	library = "/proc/self/exe";
+	TAP_OK(found(doctor_glibc, d, DOCTOR_OK, "the provider needs 2."), "another can");
 	library = NULL;
 	TAP_OK(found(doctor_provider, d, DOCTOR_MISSING, "neither next to this command"),
 	       "a provider that is not there is missing");

@@ -99,6 +99,21 @@ time.sleep(60)' 3>&- &
 	kill "$holder"
 	wait "$holder" || true
 	run -0 on b "${NOBODY[@]}" "$XROCE" doctor
+	# a daemon of one interface leaves the port of another free
+	nsenter --net="/run/netns/$ID-b" -- python3 -c '
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+s.bind(("", 4791))
+time.sleep(60)' 3>&- &
+	holder=$!
+	wait_for 10 bound
+	run -0 doctor b -j vb
+	equal "port of vb" "$(row "port 4791")" "ok: free on vb; null"
+	run doctor b -j lo
+	[[ $(row "port 4791") == "missing: in use by python3 (pid $holder); "* ]]
+	kill "$holder"
+	wait "$holder" || true
 }
 
 @test "an interface that does not exist, is down, or has no address" {

@@ -105,13 +105,17 @@ static void choice(void)
 	TAP_OK(!strcmp(xp_runtime_dir(), "/run/xroce"), "a directory without sockets is not used");
 	fd = make_socket(in("xroce/xr_lo.sock"), 1);
 	TAP_OK(xp_runtime_dir_answers(expected), "a daemon answers");
+	chmod(expected, 0755);
+	TAP_OK(!strcmp(xp_runtime_dir(), "/run/xroce"),
+	       "a directory that others can read is not looked into");
+	chmod(expected, 0700);
 	if (busy)
 		tap_skip("the directory of the session is used", "a daemon of root runs");
 	else
 		TAP_OK(!strcmp(xp_runtime_dir(), expected), "the directory of the session is used");
 	chmod(expected, 0755);
 	TAP_OK(!strcmp(xp_runtime_dir(), busy ? "/run/xroce" : expected),
-	       "one that others can read is not looked into; what was used before stays");
+	       "without any socket, what was used before stays");
 	chmod(expected, 0700);
 	setenv("XDG_RUNTIME_DIR", ".", 1);
 	TAP_OK(!xp_runtime_place(XP_DIR_SESSION, path), "a relative XDG_RUNTIME_DIR is ignored");
