@@ -3,7 +3,7 @@
 #ifndef XROCE_BPF_REFUSED_H
 #define XROCE_BPF_REFUSED_H
 
-#include <xroce/parse.h>
+#include <xroce/verdict.h>
 
 #include "maps.h"
 
@@ -17,14 +17,8 @@ static __always_inline void fill_report(struct xdp_md *ctx, const struct xr_pack
 {
 	__u32 n = bpf_xdp_get_buff_len(ctx);
 
-	r->time = bpf_ktime_get_ns();
-	r->length = n;
-	r->qpn = pkt->qpn;
+	xr_fill_refused(r, pkt, reason, n, bpf_ktime_get_ns());
 	r->queue = ctx->rx_queue_index;
-	r->ip_off = pkt->ip_off;
-	r->bth_off = pkt->bth_off;
-	r->reason = reason;
-	r->ip_version = pkt->ip_version;
 	/* keep the compiler from comparing copies of n: the verifier has to see the bounds of n */
 	if (n > sizeof(r->bytes))
 		n = sizeof(r->bytes);

@@ -43,7 +43,7 @@
 	X(TRUNC_ICRC, DROP, "datagram has no room for pad and ICRC")                               \
 	X(BAD_LENGTH, DROP, "payload length is not allowed for the opcode")                        \
 	X(BAD_PAD, DROP, "pad is not allowed for the opcode")                                      \
-	/* does not match the destination QP (bpf/qp.h) */                                         \
+	/* does not match the destination QP (verdict.h) */                                        \
 	X(NO_QP, DROP, "destination QP does not exist")                                            \
 	X(PKEY, DROP, "P_Key does not match that of the QP")                                       \
 	X(QP_STATE, DROP, "destination QP does not receive in its state")                          \
@@ -53,7 +53,7 @@
 	X(QKEY, DROP, "Q_Key does not match that of the QP")                                       \
 	X(PSN_WINDOW, DROP, "PSN is outside the PSN window of the QP")                             \
 	X(PAYLOAD_MTU, ANSWER, "payload length does not match the path MTU of the QP")             \
-	/* R_Key (key_check.h, bpf/key.h); the daemon also uses the KEY reasons for L_Keys */      \
+	/* R_Key (key_check.h, verdict.h); the daemon also uses the KEY reasons for L_Keys */      \
 	X(KEY_INDEX, ANSWER, "R_Key does not exist")                                               \
 	X(KEY_VARIANT, ANSWER, "R_Key is stale: its variant has changed")                          \
 	X(KEY_STATE, ANSWER, "R_Key is not bound to memory, or is bound to another QP")            \
@@ -61,7 +61,7 @@
 	X(KEY_ACCESS, ANSWER, "R_Key or QP does not grant the access")                             \
 	X(KEY_RANGE, ANSWER, "address range is not inside the memory of the R_Key")                \
 	X(ATOMIC_ALIGN, ANSWER, "address of an atomic operation is not a multiple of 8")           \
-	/* cannot be handed to the daemon (bpf/verdict.h) */                                       \
+	/* cannot be handed to the daemon (bpf/conclude.h) */                                      \
 	X(RATE_LIMIT, DROP, "packet requires a NAK, and the NAK rate limit is reached")            \
 	X(NO_SOCKET, DROP, "RX queue has no AF_XDP socket")                                        \
 	X(NO_METADATA, DROP, "no room for metadata before the frame")                              \
