@@ -11,7 +11,9 @@ fault_SRCS := fault.c fault_mads.c $(fault_text_SRCS)
 datapath_SRCS := $(addprefix daemon/datapath/, \
 	boost.c capture.c capture_options.c delay.c doorbells.c $(fault_SRCS) frame.c inbox.c spin.c worker.c \
 	worker_capture.c worker_faults.c worker_idle.c worker_lock.c worker_ops.c workers.c)
-io_SRCS := $(addprefix daemon/io/,gso_queue.c gso_run.c gso_split.c verdict.c)
+# The checks of packets in user space
+verdict_SRCS := $(addprefix daemon/io/,hash.c memory_tables.c verdict.c)
+io_SRCS := $(addprefix daemon/io/,gso_queue.c gso_run.c gso_split.c) $(verdict_SRCS)
 udp_SRCS := $(addprefix daemon/udp/,receive.c send.c sockets.c udp_io.c)
 xdp_SRCS := $(addprefix daemon/xdp/,dispatcher.c gso.c gso_send.c maps.c pins.c rx_depth.c xdp.c xdp_io.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include <arpa/inet.h>
-#include <bpf/libbpf.h>
 
 #include "daemon/transport/transport.h"
 #include "rows.h"
@@ -17,7 +16,6 @@
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
 #include "suites.h"
-#include "xroce.skel.h"
 
 #define PCAPS "selftests/pcaps"
 
@@ -133,12 +131,10 @@ static bool install(struct fixture *f, const struct packet *p)
 
 static void remove_entries(struct fixture *f, const struct packet *p)
 {
-	uint32_t index = XR_KEY_INDEX(p->rkey);
-
-	bpf_map__delete_elem(f->skel->maps.qps, &p->meta.qpn, sizeof(p->meta.qpn), 0);
-	bpf_map__delete_elem(f->skel->maps.addrs, &p->dst, sizeof(p->dst), 0);
+	fixture_del_qp(f, p->meta.qpn);
+	fixture_del_addr(f, &p->dst);
 	if (p->has_key)
-		bpf_map__delete_elem(f->skel->maps.keys, &index, sizeof(index), 0);
+		fixture_del_key(f, p->rkey);
 }
 
 static bool expect(struct fixture *f, const struct packet *p, enum xdp_action action,
@@ -213,7 +209,7 @@ static bool play_roce(struct fixture *f, struct packet *p)
 		install(f, p);
 		if (p->has_key)
 			ok &= play_wrong_keys(f, p);
-		bpf_map__delete_elem(f->skel->maps.qps, &qpn, sizeof(qpn), 0);
+		fixture_del_qp(f, qpn);
 		ok &= expect(f, p, XDP_DROP, XR_NO_QP);
 	}
 	remove_entries(f, p);

@@ -5,12 +5,15 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/if_xdp.h>
 
+#include "daemon/io/memory_tables.h"
+#include "daemon/io/verdict.h"
 #include "fixture.h"
 #include "gso.skel.h"
 #include "xroce.skel.h"
@@ -21,30 +24,6 @@
 #ifndef SOL_XDP
 #define SOL_XDP 283
 #endif
-
-const uint8_t peer4[4] = { 10, 9, 0, 1 }, local4[4] = { 10, 9, 0, 2 };
-const uint8_t second4[4] = { 10, 9, 0, 7 };
-const uint8_t group4[4] = { 239, 1, 1, 1 };
-static const uint8_t group6[16] = { 0xff, 0x0e, [15] = 1 };
-const uint8_t peer6[16] = { 0xfd, 0, 0, 9, [15] = 1 }, local6[16] = { 0xfd, 0, 0, 9, [15] = 2 };
-
-struct xr_addr gid4(const uint8_t addr[4])
-{
-	struct xr_addr gid;
-	__be32 word;
-
-	memcpy(&word, addr, sizeof(word));
-	xr_gid_set_ipv4(&gid, word);
-	return gid;
-}
-
-struct xr_addr gid6(const uint8_t addr[16])
-{
-	struct xr_addr gid;
-
-	memcpy(gid.raw, addr, 16);
-	return gid;
-}
 
 bool reasons_seen[XR_REASON_COUNT];
 
@@ -59,135 +38,26 @@ const char *reason_name(int reason)
 	return reason < 0 || reason >= XR_REASON_COUNT ? "none" : names[reason];
 }
 
-/* ---- queue pairs ----------------------------------------------------------------- */
+/* ---- tables --------------------------------------------------------------------- */
 
-struct qp_row {
-	uint8_t type, state;
-	bool v6;
-	uint16_t access, pkey, mtu;
-	uint32_t pd, in_flight;
-};
-
-#define USUAL_QP(t)                                                                                \
-	.type = XR_QPT_##t, .state = XR_QPS_RTS, .access = XR_ACCESS_REMOTE,                       \
-	.pkey = XR_DEFAULT_PKEY, .mtu = TEST_MTU, .pd = TEST_PD, .in_flight = TEST_IN_FLIGHT
-
-/* the last initializer of a field wins: rows override defaults */
-#pragma GCC diagnostic ignored "-Woverride-init"
-static const struct qp_row qp_rows[QP_COUNT] = {
-	[QP_RC4] = { USUAL_QP(RC) },
-	[QP_RC6] = { USUAL_QP(RC), .v6 = true },
-	[QP_UC4] = { USUAL_QP(UC) },
-	[QP_UC6] = { USUAL_QP(UC), .v6 = true },
-	[QP_UD4] = { USUAL_QP(UD) },
-	[QP_UD6] = { USUAL_QP(UD), .v6 = true },
-	[QP_XRC_SEND4] = { USUAL_QP(XRC_SEND) },
-	[QP_XRC_SEND6] = { USUAL_QP(XRC_SEND), .v6 = true },
-	[QP_XRC_RECV4] = { USUAL_QP(XRC_RECV) },
-	[QP_XRC_RECV6] = { USUAL_QP(XRC_RECV), .v6 = true },
-	[QP_RESET] = { USUAL_QP(RC), .state = XR_QPS_RESET },
-	[QP_INIT] = { USUAL_QP(RC), .state = XR_QPS_INIT },
-	[QP_RTR] = { USUAL_QP(RC), .state = XR_QPS_RTR },
-	[QP_SQD] = { USUAL_QP(RC), .state = XR_QPS_SQD },
-	[QP_SQE] = { USUAL_QP(UC), .state = XR_QPS_SQE },
-	[QP_ERR] = { USUAL_QP(RC), .state = XR_QPS_ERR },
-	[QP_NO_STATE] = { USUAL_QP(RC), .state = 0xff },
-	[QP_LIMITED] = { USUAL_QP(RC), .pkey = 0x1234 },
-	[QP_NO_WRITE] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_REMOTE_WRITE },
-	[QP_NO_READ] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_REMOTE_READ },
-	[QP_NO_ATOMIC] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_REMOTE_ATOMIC },
-	[QP_NO_FLUSH] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_FLUSH_GLOBAL },
-	[QP_PERSISTENT] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE | XR_ACCESS_FLUSH_PERSISTENT },
-	[QP_PD8] = { USUAL_QP(RC), .pd = 8 },
-	[QP_XRC_NO_PD] = { USUAL_QP(XRC_RECV), .pd = 0 },
-	[QP_MTU256] = { USUAL_QP(RC), .mtu = 256 },
-	[QP_MTU4096] = { USUAL_QP(RC), .mtu = 4096 },
-	[QP_NO_MTU] = { USUAL_QP(UD), .mtu = 0 },
-	[QP_HALF_IN_FLIGHT] = { USUAL_QP(RC), .in_flight = 1 << 23 },
-};
-
-uint32_t test_qpn(enum test_qp qp)
+static int update(const struct bpf_map *map, const void *key, const void *value)
 {
-	return 0xabc000 + qp;
+	return bpf_map_update_elem(bpf_map__fd(map), key, value, BPF_ANY);
 }
 
 bool fixture_add_qp(struct fixture *f, uint32_t qpn, const struct xr_qp_entry *entry,
 		    const struct xr_psn_entry *psns)
 {
-	return !bpf_map__update_elem(f->skel->maps.qps, &qpn, sizeof(qpn), entry, sizeof(*entry),
-				     BPF_ANY) &&
-	       !bpf_map__update_elem(f->skel->maps.psns, &entry->slot, sizeof(entry->slot), psns,
-				     sizeof(*psns), BPF_ANY);
+	f->memory->psns[entry->slot] = *psns;
+	return !update(f->skel->maps.qps, &qpn, entry) &&
+	       !update(f->skel->maps.psns, &entry->slot, psns) &&
+	       !xd_tables_set_qp(f->memory, qpn, entry);
 }
 
 bool fixture_del_qp(struct fixture *f, uint32_t qpn)
 {
-	return !bpf_map__delete_elem(f->skel->maps.qps, &qpn, sizeof(qpn), 0);
-}
-
-static bool add_qp_row(struct fixture *f, enum test_qp qp)
-{
-	const struct qp_row *row = &qp_rows[qp];
-	struct xr_qp_entry entry = {
-		.peer = row->v6 ? gid6(peer6) : gid4(peer4),
-		.local = row->v6 ? gid6(local6) : gid4(local4),
-		.dest_qpn = 0x123456,
-		.qkey = row->type == XR_QPT_UD ? TEST_QKEY : 0,
-		.pd = row->pd,
-		.slot = qp,
-		.pkey = row->pkey,
-		.path_mtu = row->mtu,
-		.state = row->state,
-		.type = row->type,
-		.access = row->access,
-	};
-	struct xr_psn_entry psns = {
-		.expected = TEST_PSN,
-		.unacked = TEST_PSN,
-		.next = (TEST_PSN + row->in_flight) & XR_PSN_MASK,
-	};
-
-	return fixture_add_qp(f, test_qpn(qp), &entry, &psns);
-}
-
-/* ---- keys ------------------------------------------------------------------------ */
-
-#define USUAL_KEY                                                                                  \
-	.va = KEY_VA, .length = KEY_LEN, .pd = TEST_PD, .state = XR_KEY_VALID, .type = XR_KEY_MR,  \
-	.access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE
-
-static const struct xr_key_entry key_rows[KEY_COUNT] = {
-	[KEY_FULL] = { USUAL_KEY },
-	[KEY_READ_ONLY] = { USUAL_KEY, .access = XR_ACCESS_REMOTE_READ },
-	[KEY_WRITE_ONLY] = { USUAL_KEY, .access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE },
-	[KEY_ATOMIC_ONLY] = { USUAL_KEY,
-			      .access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_ATOMIC },
-	[KEY_LOCAL_ONLY] = { USUAL_KEY, .access = XR_ACCESS_LOCAL_WRITE },
-	[KEY_FREED] = { USUAL_KEY, .state = XR_KEY_FREE },
-	[KEY_INVALIDATED] = { USUAL_KEY, .state = XR_KEY_INVALID },
-	[KEY_WINDOW] = { USUAL_KEY, .type = XR_KEY_MW, .qpn = 0xabc000 + QP_RC4 },
-	[KEY_ZERO_BASED] = { USUAL_KEY, .va = 0 },
-	[KEY_TOP] = { USUAL_KEY, .va = -(uint64_t)KEY_LEN },
-	[KEY_EVERYTHING] = { USUAL_KEY, .va = 0, .length = UINT64_MAX },
-	[KEY_EMPTY] = { USUAL_KEY, .length = 0 },
-	[KEY_WRAPPING] = { USUAL_KEY, .va = 4096, .length = UINT64_MAX },
-	[KEY_WINDOW_1] = { USUAL_KEY, .type = XR_KEY_MW, .access = XR_ACCESS_REMOTE_READ },
-	[KEY_WINDOW_ZERO] = { USUAL_KEY, .type = XR_KEY_MW, .flags = XR_KEYF_TYPE_2, .va = 0,
-			      .qpn = 0xabc000 + QP_RC4,
-			      .access = XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE },
-	[KEY_WINDOW_FREED] = { .pd = TEST_PD, .type = XR_KEY_MW, .flags = XR_KEYF_TYPE_2 },
-	[KEY_FAST] = { USUAL_KEY, .flags = XR_KEYF_FAST },
-	[KEY_FAST_FREED] = { USUAL_KEY, .flags = XR_KEYF_FAST, .state = XR_KEY_FREE },
-};
-
-uint32_t test_rkey(enum test_key key)
-{
-	return XR_KEY(0x4200u + key, 0xa0u + key);
-}
-
-uint64_t test_key_va(enum test_key key)
-{
-	return key_rows[key].va;
+	return !bpf_map__delete_elem(f->skel->maps.qps, &qpn, sizeof(qpn), 0) &&
+	       !xd_tables_del_qp(f->memory, qpn);
 }
 
 bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry)
@@ -195,25 +65,30 @@ bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry
 	uint32_t index = XR_KEY_INDEX(rkey);
 
 	entry.variant = XR_KEY_VARIANT(rkey);
-	return !bpf_map__update_elem(f->skel->maps.keys, &index, sizeof(index), &entry,
-				     sizeof(entry), BPF_ANY);
+	return !update(f->skel->maps.keys, &index, &entry) &&
+	       !xd_tables_set_key(f->memory, index, &entry);
 }
 
-/* ---- other tables ------------------------------------------------------------------ */
-
-static bool is_multicast(const struct xr_addr *addr)
+bool fixture_del_key(struct fixture *f, uint32_t rkey)
 {
-	if (xr_gid_is_ipv4(addr))
-		return addr->raw[XR_GID_IPV4_OFF] >> 4 == 0xe;
-	return addr->raw[0] == 0xff;
+	uint32_t index = XR_KEY_INDEX(rkey);
+
+	return !bpf_map__delete_elem(f->skel->maps.keys, &index, sizeof(index), 0) &&
+	       !xd_tables_del_key(f->memory, index);
 }
 
 bool fixture_add_addr(struct fixture *f, const struct xr_addr *addr)
 {
-	struct xr_addr_entry entry = { .gid_index = is_multicast(addr) ? XR_ADDR_GROUP : 0 };
+	struct xr_addr_entry entry = { .gid_index = test_gid_index(addr) };
 
-	return !bpf_map__update_elem(f->skel->maps.addrs, addr, sizeof(*addr), &entry,
-				     sizeof(entry), BPF_ANY);
+	return !update(f->skel->maps.addrs, addr, &entry) &&
+	       !xd_tables_set_addr(f->memory, addr, entry.gid_index);
+}
+
+bool fixture_del_addr(struct fixture *f, const struct xr_addr *addr)
+{
+	return !bpf_map__delete_elem(f->skel->maps.addrs, addr, sizeof(*addr), 0) &&
+	       !xd_tables_del_addr(f->memory, addr);
 }
 
 bool fixture_set_limiter(struct fixture *f, const struct xr_limiter *limiter)
@@ -239,20 +114,22 @@ bool fixture_plug(struct fixture *f, bool in)
 
 static bool fill_tables(struct fixture *f)
 {
-	struct xr_addr ours[] = { gid4(local4), gid6(local6), gid4(second4), gid4(group4),
-				  gid6(group6) };
-	unsigned i;
+	bool ok = true;
 
-	for (i = QP_USUAL + 1; i < QP_MISSING; i++)
-		if (!add_qp_row(f, i))
-			return false;
-	for (i = 0; i < KEY_MISSING; i++)
-		if (!fixture_add_key(f, test_rkey(i), key_rows[i]))
-			return false;
-	for (i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		if (!fixture_add_addr(f, &ours[i]))
-			return false;
-	return true;
+	for (unsigned i = QP_USUAL + 1; i < QP_MISSING && ok; i++) {
+		struct xr_qp_entry entry = test_qp_entry(i);
+		struct xr_psn_entry psns = test_psns(i);
+
+		ok = fixture_add_qp(f, test_qpn(i), &entry, &psns);
+	}
+	for (unsigned i = 0; i < KEY_MISSING && ok; i++)
+		ok = fixture_add_key(f, test_rkey(i), test_key_entry(i));
+	for (unsigned i = 0; i < TEST_ADDRS && ok; i++) {
+		struct xr_addr addr = test_addr(i);
+
+		ok = fixture_add_addr(f, &addr);
+	}
+	return ok;
 }
 
 /* The map accepts any AF_XDP socket with a ring. Test runs deliver no frames to it. */
@@ -332,6 +209,13 @@ struct bpf_program *fixture_program(const struct fixture *f, const char *name)
 						name);
 }
 
+static bool open_user(struct fixture *f, uint32_t nak_rate)
+{
+	return !xd_memory_tables_new(bpf_map__max_entries(f->skel->maps.psns), nak_rate,
+				     &f->memory) &&
+	       !xd_verdict_new(f->memory, 0, &f->user);
+}
+
 bool fixture_open(struct fixture *f, uint32_t nak_rate)
 {
 	memset(f, 0, sizeof(*f));
@@ -341,9 +225,10 @@ bool fixture_open(struct fixture *f, uint32_t nak_rate)
 	if (!f->skel)
 		return false;
 	f->skel->rodata->nak_rate = nak_rate;
-	if (xroce_bpf__load(f->skel) || !load_gso(f) || !fill_tables(f))
+	if (xroce_bpf__load(f->skel) || !load_gso(f) || !open_user(f, nak_rate) || !fill_tables(f))
 		goto fail;
 	f->skel->bss->report_refused = 1;
+	xd_tables_report_refused(f->memory, true);
 	f->refused = ring_buffer__new(bpf_map__fd(f->skel->maps.refused), on_refused, f, NULL);
 	if (!f->refused)
 		goto fail;
@@ -363,22 +248,23 @@ void fixture_close(struct fixture *f)
 	ring_buffer__free(f->refused);
 	bpf_object__close(f->gso);
 	xroce_bpf__destroy(f->skel);
+	xd_verdict_free(f->user);
+	xd_memory_tables_free(f->memory);
 	f->refused = NULL;
 	f->skel = NULL;
 	f->gso = NULL;
+	f->user = NULL;
+	f->memory = NULL;
 	f->socket = -1;
 }
 
 /* ---- running ----------------------------------------------------------------------- */
 
 /* Returns the reason whose counter increased by this packet; -1 if other counters changed, too. */
-static int counted_reason(struct fixture *f, uint32_t len)
+static int counted_reason(struct xr_stat *before, const struct xr_stat *after, uint32_t len)
 {
-	struct xr_stat after[XR_REASON_COUNT], *before = f->before;
 	int i, reason = -1, moved = 0;
 
-	if (!fixture_stats(f, after))
-		return -1;
 	for (i = 0; i < XR_REASON_COUNT; i++) {
 		if (!memcmp(&after[i], &before[i], sizeof(after[i])))
 			continue;
@@ -386,23 +272,22 @@ static int counted_reason(struct fixture *f, uint32_t len)
 		if (after[i].packets == before[i].packets + 1 &&
 		    after[i].bytes == before[i].bytes + len)
 			reason = i;
+		before[i] = after[i];
 	}
-	memcpy(f->before, after, sizeof(after));
 	return moved == 1 ? reason : -1;
 }
 
-static bool was_reported(struct fixture *f, const struct input *in, int reason)
+/* bytes: those of the frame that the reporter had */
+static bool was_reported(struct fixture *f, const struct input *in, uint32_t bytes, int reason)
 {
 	const struct xr_refused *r = &f->report;
-	uint32_t captured = in->len < sizeof(r->bytes) ? in->len : sizeof(r->bytes);
+	uint32_t captured = bytes < sizeof(r->bytes) ? bytes : sizeof(r->bytes);
 
-	f->reports = 0;
-	ring_buffer__consume(f->refused);
 	return f->reports == 1 && r->reason == reason && r->length == in->len &&
 	       r->captured == captured && !memcmp(r->bytes, in->data, captured);
 }
 
-int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
+static int run_bpf(struct fixture *f, const struct input *in, struct verdict *out)
 {
 	static uint8_t data[FRAME_MAX + 256], result[FRAME_MAX + 256];
 	struct xdp_md ctx = {
@@ -412,27 +297,95 @@ int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = data, .data_out = result, .repeat = 1,
 		    .data_size_in = in->foreign_meta + in->len, .data_size_out = sizeof(result),
 		    .ctx_in = &ctx, .ctx_size_in = sizeof(ctx));
+	struct xr_stat after[XR_REASON_COUNT];
 	const struct bpf_program *prog;
 	uint32_t meta_len;
-	int err;
 
 	prog = fixture_program(f, in->program ?: "xroce");
 	memset(data, 0xee, in->foreign_meta);
 	memcpy(data + in->foreign_meta, in->data, in->len);
-	err = bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
-	if (err)
+	if (bpf_prog_test_run_opts(bpf_program__fd(prog), &opts))
 		return -errno;
-	memset(out, 0, sizeof(*out));
 	out->action = opts.retval;
-	out->reason = counted_reason(f, in->len);
-	if (out->reason >= 0)
-		reasons_seen[out->reason] = true;
-	out->reported = was_reported(f, in, out->reason);
+	out->reason = fixture_stats(f, after) ? counted_reason(f->before, after, in->len) : -1;
+	ring_buffer__consume(f->refused);
 	meta_len = opts.data_size_out - in->len;
 	out->has_meta = meta_len == sizeof(out->meta) + in->foreign_meta;
 	if (out->has_meta)
 		memcpy(&out->meta, result, sizeof(out->meta));
 	out->intact = opts.data_size_out >= in->len &&
 		      !memcmp(result + meta_len, in->data, in->len);
+	return 0;
+}
+
+/* ---- user space -------------------------------------------------------------------- */
+
+static void on_user_refused(void *arg, const struct xr_refused *r)
+{
+	struct fixture *f = arg;
+
+	f->report = *r;
+	f->reports++;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* What is not ours is left to the kernel by XDP, and dropped by user space. */
+static uint32_t action_of(bool taken, int reason)
+{
+	static const uint8_t actions[] = {
+#define X(name, action, text) XR_ACT_##action,
+		XR_REASONS(X)
+#undef X
+	};
+
+	if (taken)
+		return XDP_REDIRECT;
+	return reason >= 0 && actions[reason] == XR_ACT_PASS ? XDP_PASS : XDP_DROP;
+}
+
+/* The headers are in memory of their own, so that a read behind them is found by the sanitizers. */
+static int run_user(struct fixture *f, const struct input *in, struct verdict *out)
+{
+	uint32_t copied = in->linear ?: in->len;
+	struct xr_stat after[XR_REASON_COUNT];
+	uint8_t *bytes = malloc(copied);
+	struct xd_headers h = { .bytes = bytes, .copied = copied, .len = in->len };
+	bool taken;
+
+	if (!bytes)
+		return -ENOMEM;
+	memcpy(bytes, in->data, copied);
+	taken = xd_verdict(f->user, &h, now_ns(), &out->meta);
+	for (int i = 0; i < XR_REASON_COUNT; i++)
+		xd_tables_stat(f->memory, i, &after[i]);
+	out->reason = counted_reason(f->user_before, after, in->len);
+	out->action = action_of(taken, out->reason);
+	xd_tables_refused(f->memory, UINT32_MAX, on_user_refused, f);
+	out->has_meta = taken;
+	out->intact = !memcmp(bytes, in->data, copied) && out->meta.reason == out->reason;
+	free(bytes);
+	return 0;
+}
+
+int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
+{
+	bool user = in->program && !strcmp(in->program, FIXTURE_USER);
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	f->reports = 0;
+	err = user ? run_user(f, in, out) : run_bpf(f, in, out);
+	if (err)
+		return err;
+	if (out->reason >= 0 && !user)
+		reasons_seen[out->reason] = true;
+	out->reported = was_reported(f, in, user && in->linear ? in->linear : in->len, out->reason);
 	return 0;
 }

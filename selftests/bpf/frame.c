@@ -4,9 +4,9 @@
 #include <linux/if_ether.h>
 #include <netinet/in.h>
 
-#include "fixture.h"
 #include "frame.h"
 #include "selftests/lib/ipv4.h"
+#include "tables.h"
 
 struct op_info {
 	uint16_t flags;

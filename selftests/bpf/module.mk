@@ -4,6 +4,7 @@ bpf_test_SRCS := $(addprefix selftests/bpf/, \
 	test-bpf.c \
 	fixture.c \
 	frame.c \
+	tables.c \
 	opcodes.c \
 	run.c \
 	rows-network.c \
@@ -15,6 +16,6 @@ bpf_test_SRCS := $(addprefix selftests/bpf/, \
 	captures.c \
 	iterators.c \
 	live.c \
-	)
+	) $(verdict_SRCS)
 
 $(eval $(call test_program,bpf,$(bpf_test_SRCS),transport,-lbpf -lxdp -lisal -lz,,parallel root))

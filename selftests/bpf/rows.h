@@ -2,7 +2,7 @@
 /*
  * The rules of the XDP program as rows: description, verdict, reason, packet. Each row runs through
  * all three entry points, through xroce_frags with first buffers of several lengths, and through
- * the user-space build of the parser. All results must be the same.
+ * the user-space builds of the checks and of the parser. All results must be the same.
  */
 #ifndef TEST_ROWS_H
 #define TEST_ROWS_H

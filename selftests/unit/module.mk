@@ -37,3 +37,7 @@ $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap
 .PHONY: unit
 unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture fault gso interval nap pma) ## run the unit tests
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done
+$(eval $(call test_program,unit/hash,selftests/unit/hash_test.c daemon/io/hash.c,,-lpthread,,parallel))
+# The frames and tables of selftests/bpf, without its programs
+$(eval $(call test_program,unit/verdict,selftests/unit/verdict_test.c $(verdict_SRCS) $(addprefix selftests/bpf/,frame.c \
+	tables.c rows-network.c rows-transport.c rows-qp.c rows-key.c),,-lpthread,,parallel))
