@@ -41,6 +41,6 @@ fuzz-seeds: $(BUILD)/selftests/fuzz/seed_control
 	$(Q)$(FUZZ_DIR)/seed_cm.py selftests/pcaps $(FUZZ_DIR)/corpus
 	$(Q)$< $(FUZZ_DIR)/corpus/control
 
-# Compares the BPF build and the user-space build of the parser. The fixture is that of the XDP tests.
+# Compares the BPF build and the user-space build of the checks. The fixture is that of the XDP tests.
 $(BUILD)/fuzz/xdp: $(addprefix $(BUILD)/obj/selftests/bpf/,fixture.o)
-$(eval $(call fuzzer,xdp,$(FUZZ_DIR)/xdp_fuzz.c,-lbpf,root))
+$(eval $(call fuzzer,xdp,$(FUZZ_DIR)/xdp_fuzz.c selftests/bpf/tables.c $(verdict_SRCS),-lbpf -lpthread,root))

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Compares the two builds of the parser: the XDP programs under BPF_PROG_TEST_RUN and user space.
- * Both must refuse a malformed frame for the same reason, and find the same offsets in a valid one.
+ * Compares the builds of the checks: the XDP programs under BPF_PROG_TEST_RUN, user space, and the
+ * parser alone. All must refuse a frame for the same reason, and find the same offsets in a valid
+ * one.
  *
  * Input: one byte, then the frame. Bit 0 splits the frame into two buffers; bit 1 leaves the IPv4
  * header checksum of an untagged frame as it is.
  */
 #include <sched.h>
+#include <string.h>
 
 #include "daemon/transport/transport.h"
 #include "input.h"
@@ -35,10 +37,20 @@ static void start(void)
 	MUST(fixture_open(&fixture, UINT32_MAX));
 }
 
-static void compare(const struct verdict *v, enum xr_reason parsed, const struct xr_meta *meta)
+static bool same_meta(const struct xr_meta *a, const struct xr_meta *b)
+{
+	return a->ip_version == b->ip_version && a->ip_off == b->ip_off &&
+	       a->bth_off == b->bth_off && a->payload_off == b->payload_off &&
+	       a->payload_len == b->payload_len && a->qpn == b->qpn;
+}
+
+static void compare(const struct verdict *v, const struct verdict *user, enum xr_reason parsed,
+		    const struct xr_meta *meta)
 {
 	MUST(v->reason >= 0 && v->reason < XR_REASON_COUNT);
 	MUST(v->intact);
+	MUST(v->reason == user->reason && v->action == user->action);
+	MUST(v->has_meta == user->has_meta && v->reported == user->reported);
 	if (v->reason == XR_NOT_OUR_ADDR)
 		MUST(parsed == XR_OK || parsed > XR_NOT_OUR_ADDR);
 	else
@@ -47,9 +59,8 @@ static void compare(const struct verdict *v, enum xr_reason parsed, const struct
 		return;
 	MUST(parsed == XR_OK);
 	MUST(v->meta.magic == XR_META_MAGIC && v->meta.reason == v->reason);
-	MUST(v->meta.ip_version == meta->ip_version && v->meta.ip_off == meta->ip_off);
-	MUST(v->meta.bth_off == meta->bth_off && v->meta.payload_off == meta->payload_off);
-	MUST(v->meta.payload_len == meta->payload_len && v->meta.qpn == meta->qpn);
+	MUST(same_meta(&v->meta, meta));
+	MUST(!memcmp(&v->meta, &user->meta, sizeof(v->meta)));
 }
 
 static const char *const programs[] = { "xroce", "xroce_frags", "xroce_gso" };
@@ -60,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static uint8_t bytes[FRAME_LEN_MAX];
 	uint8_t how = input_u8(&in);
 	uint32_t len;
-	struct verdict v;
+	struct verdict v, user;
 	struct xt_frame frame;
 	enum xr_reason parsed;
 	struct input run;
@@ -77,12 +88,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run = (struct input){ .data = bytes, .len = len };
 	if (how & 1 && len > FIRST_BUFFER)
 		run.linear = FIRST_BUFFER;
+	run.program = FIXTURE_USER;
+	MUST(!fixture_run(&fixture, &run, &user));
 	/* the first program takes linear frames only */
 	for (unsigned p = run.linear || len > 3000; p < sizeof(programs) / sizeof(*programs); p++) {
 		run.program = programs[p];
 		MUST(!fixture_run(&fixture, &run, &v));
 		met[v.reason] = 1;
-		compare(&v, parsed, &frame.meta);
+		compare(&v, &user, parsed, &frame.meta);
 	}
 	return 0;
 }

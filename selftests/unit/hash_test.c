@@ -301,7 +301,7 @@ static void *writer(void *arg)
 	struct xd_hash *h = &w->t->h;
 	uint32_t version = 0;
 
-	for (uint32_t round = 0; round < 300; round++) {
+	for (uint32_t round = 0; round < 60; round++) {
 		for (uint32_t i = w->first; i < MOVING; i += 2) {
 			set(h, CONSTANT + i, round);
 			if (i % w->step == w->first)
