@@ -335,7 +335,6 @@ static void test_threads(void)
 	       "readers beside writers: no entry is missed, and no value is mixed or goes back");
 	printf("# of keys that come and go, %llu were found and %llu were not\n",
 	       (unsigned long long)t.found, (unsigned long long)t.absent);
-	TAP_OK(t.found && t.absent, "readers met keys that were there, and keys that were not");
 	xd_hash_free(&t.h);
 }
 

@@ -291,14 +291,14 @@ static void test_reports(void)
 /* ---- threads ------------------------------------------------------------------------------ */
 
 #define WORKERS 3
-#define ROUNDS 400
+#define ROUNDS 200
 #define MANY 500 /* entries that come and go */
 
 struct world {
 	struct xd_tables *t;
 	bool stop;
 	uint64_t packets[WORKERS];
-	bool failed[WORKERS];
+	bool failed[WORKERS], shrunk;
 	uint64_t reported;
 };
 
@@ -385,7 +385,7 @@ static void change_tables(struct world *w)
 		}
 		xd_tables_report_refused(w->t, round % 4 < 2);
 		w->reported += xd_tables_refused(w->t, UINT32_MAX, on_report, w);
-		w->failed[0] |= all_packets(w->t) < before;
+		w->shrunk |= all_packets(w->t) < before;
 		before = all_packets(w->t);
 	}
 }
@@ -412,7 +412,7 @@ static void test_threads(void)
 	printf("# %llu packets, %llu reports\n", (unsigned long long)n,
 	       (unsigned long long)w.reported);
 	TAP_OK(!failed, "workers beside a thread that changes the tables: every verdict is right");
-	TAP_OK(all_packets(w.t) == n, "every packet is counted once");
+	TAP_OK(!w.shrunk && all_packets(w.t) == n, "every packet is counted once");
 	xd_memory_tables_free(w.t);
 }
 
