@@ -5,13 +5,14 @@
  * Keys and values are arrays of 64-bit words. An entry is never changed in place: a new value is a
  * new node, and the old node is free once it cannot be found. Free nodes are used again, also while
  * a reader still looks at them, but never returned to the allocator. So each bucket counts the
- * nodes that left it, before they are used again: a reader whose bucket counted one meanwhile starts
- * again. The table grows by one bucket at a time (linear hashing), so no operation takes long.
+ * nodes that left it, before they are used again; a reader whose bucket has counted one meanwhile
+ * starts again. The table grows by one bucket at a time (linear hashing), so no operation takes
+ * long. It does not shrink.
  *
- * Order of stores, for xd_hash_find(): a split publishes the number of buckets, then the new chain;
- * a node leaves its chain, then the bucket counts, then the node is filled again. The words of nodes
- * are stored by release and loaded by acquire, so a reader that saw a later store sees all earlier
- * ones.
+ * Order of stores, for xd_hash_find(): a split publishes the number of buckets, then the new chain.
+ * A node leaves its chain, then the bucket counts it, then the node is filled again. The words of
+ * nodes are stored by release and loaded by acquire, so a reader that saw a later store sees all
+ * earlier ones.
  */
 #ifndef XD_HASH_H
 #define XD_HASH_H
@@ -63,8 +64,9 @@ void xd_hash_del(struct xd_hash *h, const uint64_t *key);
 bool xd_hash_find_locked(struct xd_hash *h, const uint64_t *key, uint64_t *value);
 
 /*
- * Universal (multiply, add and shift, M. Dietzfelbinger 1996) with a secret seed: clients, who keep
- * those of their keys that they like, cannot make chains long.
+ * Multiplied by a secret seed, so that clients, who keep those of their keys that they like, cannot
+ * make chains long. Then mixed: without that, some seeds make long chains of keys with regular
+ * distances.
  */
 static __always_inline uint32_t xd_hash_of(const struct xd_hash *h, const uint64_t *key,
 					   uint32_t key_words)
@@ -75,7 +77,8 @@ static __always_inline uint32_t xd_hash_of(const struct xd_hash *h, const uint64
 		sum += h->seed[1 + 2 * i] * (uint32_t)key[i];
 		sum += h->seed[2 + 2 * i] * (key[i] >> 32);
 	}
-	return (uint32_t)(sum >> 32);
+	sum ^= sum >> 32;
+	return (uint32_t)(sum * 0x9e3779b97f4a7c15ull >> 32);
 }
 
 /* Returns the bucket of a hash value in a table of n buckets. */
@@ -97,7 +100,7 @@ static inline uint64_t xd_hash_word(const uint64_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* Searches a chain as long as no node leaves its bucket. Returns NULL if it has not found the key. */
+/* Searches a chain as long as no node leaves its bucket. Returns NULL if the key was not found. */
 static __always_inline const struct xd_hash_node *
 xd_hash_search(const struct xd_hash_bucket *bucket, uint64_t left, const uint64_t *key,
 	       uint32_t key_words)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The hash table that is read without a lock: against a model; with changes between any two loads of
- * a reader; with readers in threads while the table grows and changes. Each value is made from its
- * key and a version, so a reader detects a value of another key, or parts of two values.
+ * The hash table that is read without a lock: against a model; with changes between any two loads
+ * of a reader; with readers in threads while the table grows and changes. Each value is made from
+ * its key and a version, so a reader detects a value of another key, or parts of two values.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -67,7 +67,7 @@ static uint32_t longest_chain(const struct xd_hash *h)
 	for (uint32_t i = 0; i < h->buckets; i++) {
 		uint32_t length = 0;
 
-		/* a number below that of the buckets is the hash value of its own bucket */
+		/* a number below that of the buckets is a hash value of its own bucket */
 		for (const struct xd_hash_node *n = xd_hash_bucket(h, i, h->buckets)->head; n;
 		     n = n->next)
 			length++;
