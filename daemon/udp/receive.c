@@ -223,19 +223,21 @@ static void complete_headers(const struct xd_udp_rx *rx, uint8_t *h, uint32_t n)
 }
 
 /* Makes the next packet of a message. Returns false if it is dropped. */
-static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f)
+static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f, uint64_t now)
 {
 	struct xd_udp_rx *rx = &u->rx;
 	uint8_t *data = (uint8_t *)rx->iov[rx->at].iov_base + rx->off;
 	uint32_t left = rx->msg[rx->at].msg_len - rx->off, n = left < rx->size ? left : rx->size;
 	uint32_t copied = sizeof(h->bytes) - rx->network_len, behind;
+	struct xd_headers headers;
 
 	copied = n < copied ? n : copied;
 	memcpy(h->bytes, rx->network.bytes, rx->network_len);
 	memcpy(h->bytes + rx->network_len, data, copied);
 	complete_headers(rx, h->bytes, n);
 	f->len = rx->network_len + n;
-	if (!xd_verdict(u->verdict, h->bytes, rx->network_len + copied, f->len, &f->meta))
+	headers = (struct xd_headers){ h->bytes, rx->network_len + copied, f->len };
+	if (!xd_verdict(u->verdict, &headers, now, &f->meta))
 		return false;
 	f->seg[0] = (struct xt_seg){ h->bytes, f->meta.payload_off };
 	behind = f->meta.payload_off - rx->network_len;
@@ -265,13 +267,12 @@ unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned 
 	struct xd_udp_rx *rx = &u->rx;
 	unsigned int n = 0;
 
-	(void)now;
 	if (rx->at == rx->count && !receive(u))
 		return 0;
 	while (n < max && rx->at < rx->count) {
 		if (!rx->off)
 			begin(u);
-		if (take(u, &rx->headers[n], &frames[n]))
+		if (take(u, &rx->headers[n], &frames[n], now))
 			n++;
 		if (rx->size < rx->msg[rx->at].msg_len)
 			xd_count(&u->stats.rx_gso_packets, 1);

@@ -6,13 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <xroce/bits.h>
-
 #include "daemon/base/json.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "daemon/io/count.h"
-#include "daemon/io/tables.h"
+#include "daemon/io/memory_tables.h"
 #include "daemon/io/verdict.h"
 #include "daemon/netdev/net.h"
 #include "udp.h"
@@ -25,59 +23,11 @@
 struct udp_io {
 	struct xd_io io; /* first */
 	struct xd_udp_io_config config;
-	struct xd_tables tables;
-	struct xd_verdict verdict[XR_MAX_WORKERS];
 	bool ipv6;
 	uint32_t workers;
 	uint32_t receive_buffer;    /* bytes */
 	const struct xd_udp *first; /* the first worker's socket */
 	int solicitor;		    /* socket of the control thread; -1: none */
-};
-
-/* ---- provisional tables ------------------------------------------------------------------- */
-
-static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
-{
-	return 0;
-}
-
-static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
-{
-	return 0;
-}
-
-static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
-{
-	return 0;
-}
-
-static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
-{
-	return 0;
-}
-
-static int del(struct xd_tables *t, uint32_t n)
-{
-	return 0;
-}
-
-static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
-{
-	*stat = (struct xr_stat){ 0 };
-	return 0;
-}
-
-static void report_refused(struct xd_tables *t, bool on)
-{
-}
-
-static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
-{
-	return 0;
-}
-
-static const struct xd_tables_ops no_tables = {
-	set_qp, del, set_key, del, set_addr, del_addr, read_stat, report_refused, take_refused,
 };
 
 static struct udp_io *udp_io_of(struct xd_io *io)
@@ -101,6 +51,7 @@ static void close_socket(struct xd_socket *s)
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
 		if (u->tx.fd[i] >= 0)
 			close(u->tx.fd[i]);
+	xd_verdict_free(u->verdict);
 	xd_udp_rx_free(u);
 	xd_udp_tx_free(u);
 	free(u);
@@ -162,11 +113,14 @@ static int open_ports(struct udp_io *w, struct xd_udp *u)
 	return 0;
 }
 
-static int open_all(struct udp_io *w, struct xd_udp *u, bool first)
+static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 {
-	int err;
+	int err = xd_verdict_new(w->io.tables, worker, &u->verdict);
 
-	u->socket.fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, true, first);
+	if (err)
+		return err;
+
+	u->socket.fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, true, !worker);
 	if (u->socket.fd < 0)
 		return u->socket.fd;
 	err = open_ports(w, u);
@@ -186,13 +140,13 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 	if (!u)
 		return -ENOMEM;
 	u->socket.ops = &udp_ops;
+	u->socket.fd = -1;
 	u->ipv6 = w->ipv6;
-	u->verdict = &w->verdict[worker];
 	u->tx.joins = w->config.opt->gso != XD_GSO_OFF;
 	memcpy(u->mac, w->config.link->mac, sizeof(u->mac));
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
 		u->tx.fd[i] = -1;
-	err = open_all(w, u, !worker);
+	err = open_all(w, u, worker);
 	if (err) {
 		xd_log(XD_ERR, "UDP sockets of worker %u: %s", worker, strerror(-err));
 		close_socket(&u->socket);
@@ -276,7 +230,7 @@ static void free_io(struct xd_io *io)
 
 	if (w->solicitor >= 0)
 		close(w->solicitor);
-	free(w->tables.psns);
+	xd_memory_tables_free(w->io.tables);
 	free(w);
 }
 
@@ -364,15 +318,14 @@ int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 	if (!w)
 		return -ENOMEM;
 	w->io.ops = &udp_io_ops;
-	w->io.tables = &w->tables;
 	w->config = *config;
 	w->ipv6 = xd_udp_has_ipv6();
 	w->workers = config->opt->workers ? config->opt->workers : default_workers();
-	w->tables.ops = &no_tables;
-	w->tables.psns = calloc(xr_pow2_roundup(config->opt->max_qp + XD_OWN_QPS),
-				sizeof(*w->tables.psns));
 	w->solicitor = xd_udp_open_tx(w->ipv6, config->link->ifname, &port);
-	err = w->tables.psns ? check_port(w) : -ENOMEM;
+	err = xd_memory_tables_new(config->opt->max_qp + XD_OWN_QPS, config->opt->nak_rate,
+				   &w->io.tables);
+	if (!err)
+		err = check_port(w);
 	if (err) {
 		free_io(&w->io);
 		return err;
