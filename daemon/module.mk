@@ -43,7 +43,8 @@ control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memo
 	$(addprefix daemon/datapath/,capture.c capture_options.c $(fault_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) \
 	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
-xroced_SRCS := $(addprefix daemon/,choose_io.c main.c watchdog.c) $(base_SRCS) $(helper_SRCS) $(io_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
+xroced_SRCS := $(addprefix daemon/,choose_io.c main.c watchdog.c) $(base_SRCS) $(helper_SRCS) $(io_SRCS) \
+	$(netdev_SRCS) $(datapath_SRCS) \
 	$(udp_SRCS) $(xdp_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 

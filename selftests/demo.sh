@@ -103,7 +103,8 @@ daemons_up
 for h in a b; do
 	ctl "$h" list | sed 's/^/  /'
 done
-ctl a status -j xra | jq -r '"  way of packets: \(.io) (\(.io_why))", if .xdp then "  XDP: \(.xdp.mode) (\(.xdp.why))" else empty end'
+ctl a status -j xra | jq -r '"  way of packets: \(.io) (\(.io_why))",
+	if .xdp then "  XDP: \(.xdp.mode) (\(.xdp.why))" else empty end'
 
 heading "ibv_devinfo on both hosts"
 for h in a b; do

@@ -227,8 +227,8 @@ static inline uint32_t xd_io_max_mtu(const struct xd_io *io)
 }
 
 /*
- * Makes the kernel resolve a neighbour, by a packet to it. Returns false if this way cannot. addr: 4
- * or 16 bytes
+ * Makes the kernel resolve a neighbour, by a packet to it. Returns false if this way cannot. addr:
+ * 4 or 16 bytes
  */
 static inline bool xd_io_solicit(struct xd_io *io, int family, const uint8_t *addr)
 {

@@ -188,8 +188,8 @@ void xt_numbers_free(struct xt_numbers *t);
  */
 int xt_numbers_prepare(struct xt_numbers *t);
 /*
- * The number is `rest` modulo `modulus`, which is at most XT_MAX_MODULUS; 0: any. Returns false if there is no
- * free slot or no memory.
+ * The number is `rest` modulo `modulus`, which is at most XT_MAX_MODULUS; 0: any. Returns false if
+ * there is no free slot or no memory.
  */
 bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
 		       uint32_t *slot, uint32_t *number);

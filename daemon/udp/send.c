@@ -290,8 +290,8 @@ static void send_singly(struct xd_udp *u, int fd, uint32_t index)
 }
 
 /*
- * EIO: the kernel cannot segment, because the interface, or IPsec on the way, cannot compute checksums
- * later. It would refuse the next message, too.
+ * EIO: the kernel cannot segment, because the interface, or IPsec on the way, cannot compute
+ * checksums later. It would refuse the next message, too.
  */
 static void stop_joining(struct xd_udp *u, int err)
 {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 FUZZ_DIR := selftests/fuzz
 
-$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c crc.c crc_change.c icrc.c),-lisal -lz))
+$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c \
+	$(addprefix daemon/transport/,checksum.c crc.c crc_change.c icrc.c),-lisal -lz))
 
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
 	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lz -lpthread)))
