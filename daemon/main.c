@@ -430,7 +430,7 @@ static int open_all(struct daemon *d)
 	if (err)
 		return err;
 	d->dev.dreqs = xd_helper_dreqs(d->helper);
-	d->lock_fd = xd_name_lock(d->opt.runtime_dir, d->opt.name);
+	d->lock_fd = xd_name_lock(d->opt.runtime_dir, d->opt.private_dir, d->opt.name);
 	if (d->lock_fd < 0)
 		return d->lock_fd;
 	err = open_net(d);

@@ -19,8 +19,23 @@
 static int make_directory(const char *path)
 {
 	if (!mkdir(path, 0755))
-		return chmod(path, 0755);
-	return errno == EEXIST ? 0 : -1;
+		return chmod(path, 0755) ? -errno : 0;
+	return errno == EEXIST ? 0 : -errno;
+}
+
+static int make_private_directory(const char *path)
+{
+	struct stat st;
+
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -errno;
+	if (lstat(path, &st))
+		return -errno;
+	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IRWXG | S_IRWXO)))
+		return 0;
+	xd_log(XD_ERR, "%s is not a directory of user %u with mode 0700: see --runtime-dir", path,
+	       geteuid());
+	return -EPERM;
 }
 
 void xd_name_lock_path(const char *runtime_dir, const char *name, char path[XD_LOCK_PATH])
@@ -65,14 +80,15 @@ static int lock_with_retries(const char *path)
 	return fd;
 }
 
-int xd_name_lock(const char *runtime_dir, const char *name)
+int xd_name_lock(const char *runtime_dir, bool private, const char *name)
 {
+	int err = private ? make_private_directory(runtime_dir) : make_directory(runtime_dir);
 	char path[XD_LOCK_PATH];
 	int fd;
 
-	if (make_directory(runtime_dir)) {
-		xd_log(XD_ERR, "runtime directory %s: %s", runtime_dir, strerror(errno));
-		return -errno;
+	if (err) {
+		xd_log(XD_ERR, "runtime directory %s: %s", runtime_dir, strerror(-err));
+		return err;
 	}
 	xd_name_lock_path(runtime_dir, name, path);
 	fd = lock_with_retries(path);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <xroce/bits.h>
@@ -202,10 +203,34 @@ static bool can_give_to(const struct group *group)
 	return member;
 }
 
+/* Returns true if this process can have the directory of daemons that root starts. */
+static bool owns_system_dir(void)
+{
+	return !access(XR_RUNTIME_DIR, W_OK) ||
+	       (access(XR_RUNTIME_DIR, F_OK) && !access("/run", W_OK));
+}
+
+/*
+ * The directory of a user's own daemons, where programs of the user look, too:
+ * provider/control/runtime_dir.h
+ */
+static void set_runtime_dir(struct xd_options *o)
+{
+	const char *session = getenv("XDG_RUNTIME_DIR");
+	struct stat st;
+
+	o->private_dir = !owns_system_dir();
+	if (!o->private_dir)
+		snprintf(o->runtime_dir, sizeof(o->runtime_dir), XR_RUNTIME_DIR);
+	else if (session && *session == '/' && !stat(session, &st) && st.st_uid == geteuid())
+		snprintf(o->runtime_dir, sizeof(o->runtime_dir), "%s/xroce", session);
+	else
+		snprintf(o->runtime_dir, sizeof(o->runtime_dir), "/tmp/xroce-%u", geteuid());
+}
+
 static void set_defaults(struct xd_options *o)
 {
 	memset(o, 0, sizeof(*o));
-	strcpy(o->runtime_dir, XR_RUNTIME_DIR);
 	strcpy(o->bpffs, "/sys/fs/bpf");
 	if (can_become(getpwnam("xroce")))
 		strcpy(o->user, "xroce");
@@ -536,6 +561,8 @@ static int check(struct xd_options *o)
 		snprintf(o->name, sizeof(o->name), "xr_%s", o->interface);
 	if (check_name("--interface", o->interface) || check_name("--name", o->name))
 		return -EINVAL;
+	if (!o->runtime_dir[0])
+		set_runtime_dir(o);
 	err = check_group("--group", o->group);
 	if (!err)
 		err = check_group("--reserved-lkey-group", o->reserved_lkey_group);

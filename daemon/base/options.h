@@ -30,6 +30,7 @@ struct xd_options {
 	char name[XR_DEVICE_NAME_MAX + 1]; /* default: xr_<interface> */
 	char config[256];
 	char runtime_dir[256];
+	bool private_dir; /* it is the user's own, by default */
 	char bpffs[256];
 	char user[64];		      /* that the daemon becomes; empty: stay the same */
 	char group[64];		      /* group that may connect besides root; empty: none */

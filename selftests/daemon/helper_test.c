@@ -57,7 +57,7 @@ static void start(void)
 	int lock, pins_fd, fd;
 
 	MUST(!xd_helper_start(&opt, &helper));
-	lock = xd_name_lock(opt.runtime_dir, opt.name);
+	lock = xd_name_lock(opt.runtime_dir, false, opt.name);
 	snprintf(path, sizeof(path), "%s/xroce", opt.bpffs);
 	mkdir(path, 0755);
 	snprintf(pins, sizeof(pins), "%s/%s", path, opt.name);
