@@ -10,6 +10,12 @@ $(UNIT): packaging/xroced@.service.in
 	@mkdir -p $(@D)
 	$(Q)sed 's|@SBINDIR@|$(PREFIX)/sbin|' $< >$@
 
+PLUGIN_UNIT := $(BUILD)/packaging/xroce-device-plugin.service
+
+$(PLUGIN_UNIT): packaging/kubernetes/xroce-device-plugin.service.in
+	@mkdir -p $(@D)
+	$(Q)sed 's|@LIBEXECDIR@|$(PREFIX)/libexec/xroce|' $< >$@
+
 PKG_CONFIG_FILE := $(BUILD)/packaging/xroce.pc
 
 $(PKG_CONFIG_FILE): packaging/xroce.pc.in
@@ -18,8 +24,8 @@ $(PKG_CONFIG_FILE): packaging/xroce.pc.in
 		-e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@
 
 # Always remade: they contain folders, which may differ from those of the last build.
-.PHONY: $(UNIT) $(PKG_CONFIG_FILE)
-INSTALL_NEEDS += $(UNIT) $(PKG_CONFIG_FILE)
+.PHONY: $(UNIT) $(PLUGIN_UNIT) $(PKG_CONFIG_FILE)
+INSTALL_NEEDS += $(UNIT) $(PLUGIN_UNIT) $(PKG_CONFIG_FILE)
 
 # MODE:FILE:DESTINATION. xroce looks for the provider in ../lib/xroce, relative to its own directory.
 INSTALL += \
@@ -27,6 +33,8 @@ INSTALL += \
 	755:$(BUILD)/xroce:$(PREFIX)/bin/xroce \
 	644:$(BUILD)/libxroce.so:$(PREFIX)/lib/xroce/libxroce.so \
 	644:$(UNIT):$(UNITDIR)/xroced@.service \
+	755:packaging/kubernetes/xroce-device-plugin:$(PREFIX)/libexec/xroce/xroce-device-plugin \
+	644:$(PLUGIN_UNIT):$(UNITDIR)/xroce-device-plugin.service \
 	644:packaging/xroce.sysusers:$(PREFIX)/lib/sysusers.d/xroce.conf \
 	644:packaging/example.conf:$(PREFIX)/share/doc/xroce/example.conf \
 	644:packaging/dispatcher.conf:$(PREFIX)/share/doc/xroce/dispatcher.conf \
@@ -43,4 +51,4 @@ INSTALL += \
 INSTALL_LINKS += \
 	$(shell realpath -m --relative-to=$(LIBDIR) $(PREFIX)/lib/xroce)/libxroce.so:$(LIBDIR)/libxroce.so.1 \
 	libxroce.so.1:$(LIBDIR)/libxroce.so
-INSTALL_DIRS += $(PREFIX)/lib/xroce $(PREFIX)/share/doc/xroce
+INSTALL_DIRS += $(PREFIX)/lib/xroce $(PREFIX)/libexec/xroce $(PREFIX)/share/doc/xroce

@@ -46,7 +46,7 @@ in_root() {
 @test "deb: has the version that the programs print" {
 	local package version
 
-	for package in xroce libxroce1 libxroce-dev; do
+	for package in xroce libxroce1 libxroce-dev xroce-kubernetes; do
 		version=$(dpkg-deb --field "$(deb "$package")" Version)
 		[[ "xroced ${version%-*}" == "$("$XR_BUILD/xroced" --version)" ]]
 	done
@@ -79,11 +79,13 @@ in_root() {
 }
 
 @test "deb: installs; the programs run, the group exists" {
-	in_root --install "$(deb xroce)" "$(deb libxroce1)" "$(deb libxroce-dev)"
+	in_root --install "$(deb xroce)" "$(deb libxroce1)" "$(deb libxroce-dev)" "$(deb xroce-kubernetes)"
 	"$ROOT/usr/sbin/xroced" --version
 	[[ $("$ROOT/usr/bin/xroce" run printenv LD_PRELOAD) == "$ROOT/usr/lib/xroce/libxroce.so" ]]
 	[[ -x $ROOT/usr/share/doc/xroce/docs/examples/two-hosts && -s $ROOT/usr/share/doc/xroce/docs/faults.md ]]
 	grep -q '^ExecStart=/usr/sbin/xroced ' "$ROOT/lib/systemd/system/xroced@.service"
+	grep -q '^ExecStart=/usr/libexec/xroce/xroce-device-plugin' "$ROOT/lib/systemd/system/xroce-device-plugin.service"
+	[[ -x $ROOT/usr/libexec/xroce/xroce-device-plugin && -z $(find "$ROOT/etc/systemd" -name 'xroce-device-plugin*') ]]
 	command -v systemd-sysusers >/dev/null || skip "the group: needs the program systemd-sysusers"
 	grep -q ^rdma: "$ROOT/etc/group"
 	grep -q ^xroce: "$ROOT/etc/passwd"
@@ -125,7 +127,7 @@ in_root() {
 }
 
 @test "deb: removing keeps the settings, purging removes everything" {
-	local wants=$ROOT/etc/systemd/system/multi-user.target.wants packages=(xroce libxroce-dev libxroce1)
+	local wants=$ROOT/etc/systemd/system/multi-user.target.wants packages=(xroce-kubernetes xroce libxroce-dev libxroce1)
 
 	install -D packaging/example.conf "$ROOT/etc/xroce/eth0.conf"
 	mkdir -p "$wants"

@@ -22,10 +22,11 @@ needs_plain_provider() {
 	local file
 
 	for file in sbin/xroced bin/xroce lib/xroce/libxroce.so lib/systemd/system/xroced@.service \
+		libexec/xroce/xroce-device-plugin lib/systemd/system/xroce-device-plugin.service \
 		lib/sysusers.d/xroce.conf share/man/man8/xroced.8 share/man/man1/xroce.1; do
 		[[ -f $STAGE/usr/$file ]] || { echo "no $file"; return 1; }
 	done
-	[[ -x $STAGE/usr/bin/xroce && -x $STAGE/usr/sbin/xroced ]]
+	[[ -x $STAGE/usr/bin/xroce && -x $STAGE/usr/sbin/xroced && -x $STAGE/usr/libexec/xroce/xroce-device-plugin ]]
 }
 
 @test "make: goals that build nothing need no build folder" {
@@ -87,13 +88,15 @@ needs_plain_provider() {
 	"$STAGE/usr/sbin/xroced" --version | grep -E '^xroced [0-9]'
 }
 
-@test "install: systemd accepts the unit" {
+@test "install: systemd accepts the units" {
 	command -v systemd-analyze >/dev/null || skip "needs the program systemd-analyze"
-	local unit=$BATS_TEST_TMPDIR/xroced@.service
+	local unit=$BATS_TEST_TMPDIR/xroced@.service plugin=$BATS_TEST_TMPDIR/xroce-device-plugin.service
 
 	sed "s|/usr/sbin/|$STAGE&|; /^Documentation/d" "$STAGE/usr/lib/systemd/system/xroced@.service" >"$unit"
 	grep -q "^ExecStart=$STAGE/usr/sbin/xroced" "$unit"
-	run systemd-analyze verify "$unit"
+	sed "s|/usr/libexec/|$STAGE&|; /^Documentation/d" "$STAGE/usr/lib/systemd/system/${plugin##*/}" >"$plugin"
+	grep -q "^ExecStart=$STAGE/usr/libexec/xroce/xroce-device-plugin" "$plugin"
+	run systemd-analyze verify "$unit" "$plugin"
 	echo "$output"
 	[[ $status == 0 && -z $output ]]
 }

@@ -2,6 +2,7 @@
 
 $(eval $(call suite,install,300,bats --tap $(addprefix selftests/packaging/,hardening.bats install.bats),\
 	$$(PROGRAMS),parallel))
+$(eval $(call suite,packaging/device-plugin,180,selftests/packaging/device_plugin,$$(PROGRAMS),parallel))
 $(eval $(call suite,packaging/deb,900,bats --tap selftests/packaging/deb.bats,$$(PROGRAMS),parallel))
 $(eval $(call suite,packaging/rpm,900,bats --tap selftests/packaging/rpm.bats,$$(PROGRAMS),parallel))
 $(eval $(call suite,packaging/deps,60,bats --tap selftests/packaging/deps.bats,,parallel))

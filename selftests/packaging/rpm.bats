@@ -15,7 +15,7 @@ setup_file() {
 	[[ "xroced $(rpmspec -q --srpm --qf '%{VERSION}' packaging/xroce.spec)" == "$("$XR_BUILD/xroced" --version)" ]]
 }
 
-@test "rpm: rpmbuild makes three packages" {
+@test "rpm: rpmbuild makes four packages" {
 	local dist
 
 	dist=$(env -u MAKEFLAGS -u MAKELEVEL make -s BUILD="$BATS_TEST_TMPDIR/build" dist)
@@ -25,15 +25,15 @@ setup_file() {
 		rpmbuild --nodeps --nocheck -tb --define "_topdir $TOP" --define "optflags -O0" "$dist" \
 		>"$BATS_TEST_TMPDIR/log" 2>&1 ||
 		{ tail -n 30 "$BATS_TEST_TMPDIR/log"; return 1; }
-	run rpm -qp --nosignature --qf '%{NAME} ' "$TOP"/RPMS/x86_64/*.rpm
+	run rpm -qp --nosignature --qf '%{NAME} ' "$TOP"/RPMS/*/*.rpm
 	echo "$output"
-	[[ $(xargs -n 1 <<<"$output" | sort | xargs) == "xroce xroce-devel xroce-libs" ]]
+	[[ $(xargs -n 1 <<<"$output" | sort | xargs) == "xroce xroce-devel xroce-kubernetes xroce-libs" ]]
 }
 
 @test "rpm: the packages have every installed file, once" {
 	local stage=$BATS_TEST_TMPDIR/stage
 
-	rpm -qpl --nosignature "$TOP"/RPMS/x86_64/*.rpm | grep -v -e /.build-id -e /licenses/ | sort >"$BATS_TEST_TMPDIR/files"
+	rpm -qpl --nosignature "$TOP"/RPMS/*/*.rpm | grep -v -e /.build-id -e /licenses/ | sort >"$BATS_TEST_TMPDIR/files"
 	env -u MAKEFLAGS -u MAKELEVEL make -s BUILD="${XR_BUILD#"$PWD"/}" install DESTDIR="$stage" PREFIX=/usr LIBDIR=/usr/lib64
 	(cd "$stage" && find . ! -type d -printf '/%P\n') | grep -v -e '/doc/xroce/LICENSE$' -e '/doc/xroce/.*\.[ch]$' |
 		sort >"$BATS_TEST_TMPDIR/installed"
