@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Turns a reason into the end of an XDP program: rate limit, metadata, counters, XDP action. */
+/* Turns a reason into the end of an XDP program: rate limit, metadata, report, XDP action. */
 #ifndef XROCE_BPF_CONCLUDE_H
 #define XROCE_BPF_CONCLUDE_H
 
 #include <xroce/verdict.h>
 
-#include "maps.h"
+#include "count.h"
 #include "refused.h"
 
-/* Limit of packets with action ANSWER that go to the daemon, per second and CPU */
-const volatile __u32 nak_rate = 10000;
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 256); /* at least XR_MAX_WORKERS */
+	__type(key, __u32);
+	__type(value, __u32);
+} xsks SEC(".maps");
 
 /* Returns the number of packets in a frame. */
 static __always_inline __u32 packets_in(const struct xr_packet *pkt, __u32 frame_len)
@@ -20,25 +24,6 @@ static __always_inline __u32 packets_in(const struct xr_packet *pkt, __u32 frame
 	if (!pkt->gso_size || !pkt->bth_off || pkt->bth_off > frame_len)
 		return 1;
 	return (payload + pkt->gso_size - 1) / pkt->gso_size;
-}
-
-static __always_inline void count(enum xr_reason reason, __u32 packets, __u32 bytes)
-{
-	__u32 index = reason;
-	struct xr_stat *stat = bpf_map_lookup_elem(&stats, &index);
-
-	if (!stat)
-		return;
-	stat->packets += packets;
-	stat->bytes += bytes;
-}
-
-static __always_inline bool may_answer(void)
-{
-	__u32 zero = 0;
-	struct xr_limiter *l = bpf_map_lookup_elem(&limiter, &zero);
-
-	return l && xr_limiter_take(l, nak_rate, bpf_ktime_get_ns());
 }
 
 /*
@@ -73,6 +58,34 @@ static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct x
 	if (!bpf_map_lookup_elem(&xsks, &queue))
 		return XR_NO_SOCKET;
 	return write_meta(ctx, pkt, reason) ? reason : XR_NO_METADATA;
+}
+
+static __always_inline void fill_report(struct xdp_md *ctx, const struct xr_packet *pkt,
+					enum xr_reason reason, struct xr_refused *r)
+{
+	__u32 n = bpf_xdp_get_buff_len(ctx);
+
+	xr_fill_refused(r, pkt, reason, n, bpf_ktime_get_ns());
+	r->queue = ctx->rx_queue_index;
+	/* keep the compiler from comparing copies of n: the verifier has to see the bounds of n */
+	if (n > sizeof(r->bytes))
+		n = sizeof(r->bytes);
+	barrier_var(n);
+	if (n < sizeof(struct xr_eth) || n > sizeof(r->bytes) ||
+	    bpf_xdp_load_bytes(ctx, 0, r->bytes, n))
+		n = 0;
+	r->captured = n;
+}
+
+static __always_inline void report(struct xdp_md *ctx, const struct xr_packet *pkt,
+				   enum xr_reason reason)
+{
+	struct xr_refused *r = reserve_report();
+
+	if (!r)
+		return;
+	fill_report(ctx, pkt, reason, r);
+	submit_report(r);
 }
 
 /* Counts the packet under one reason and returns the XDP action. */

@@ -62,13 +62,6 @@ struct {
 } limiter SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 256); /* at least XR_MAX_WORKERS */
-	__type(key, __u32);
-	__type(value, __u32);
-} xsks SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20); /* bytes */
 } refused SEC(".maps");

@@ -12,36 +12,21 @@ volatile __u32 report_refused;
 /* Read by the daemon: packets that the ring had no room for */
 volatile __u64 refused_lost;
 
-static __always_inline void fill_report(struct xdp_md *ctx, const struct xr_packet *pkt,
-					enum xr_reason reason, struct xr_refused *r)
-{
-	__u32 n = bpf_xdp_get_buff_len(ctx);
-
-	xr_fill_refused(r, pkt, reason, n, bpf_ktime_get_ns());
-	r->queue = ctx->rx_queue_index;
-	/* keep the compiler from comparing copies of n: the verifier has to see the bounds of n */
-	if (n > sizeof(r->bytes))
-		n = sizeof(r->bytes);
-	barrier_var(n);
-	if (n < sizeof(struct xr_eth) || n > sizeof(r->bytes) ||
-	    bpf_xdp_load_bytes(ctx, 0, r->bytes, n))
-		n = 0;
-	r->captured = n;
-}
-
-static __always_inline void report(struct xdp_md *ctx, const struct xr_packet *pkt,
-				   enum xr_reason reason)
+/* Returns a report to fill and submit; NULL if reports are off, or if there is no room. */
+static __always_inline struct xr_refused *reserve_report(void)
 {
 	struct xr_refused *r;
 
 	if (!report_refused)
-		return;
+		return NULL;
 	r = bpf_ringbuf_reserve(&refused, sizeof(*r), 0);
-	if (!r) {
+	if (!r)
 		__sync_fetch_and_add(&refused_lost, 1);
-		return;
-	}
-	fill_report(ctx, pkt, reason, r);
+	return r;
+}
+
+static __always_inline void submit_report(struct xr_refused *r)
+{
 	/* the daemon polls the ring at intervals */
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }

@@ -15,7 +15,8 @@ datapath_SRCS := $(addprefix daemon/datapath/, \
 verdict_SRCS := $(addprefix daemon/io/,hash.c memory_tables.c verdict.c)
 io_SRCS := $(addprefix daemon/io/,gso_queue.c gso_run.c gso_split.c) $(verdict_SRCS)
 udp_SRCS := $(addprefix daemon/udp/,receive.c send.c sockets.c udp_io.c)
-xdp_SRCS := $(addprefix daemon/xdp/,dispatcher.c gso.c gso_send.c maps.c pins.c rx_depth.c xdp.c xdp_io.c xsk.c)
+xdp_SRCS := $(addprefix daemon/xdp/,dispatcher.c gso.c gso_send.c rx_depth.c xdp.c xdp_io.c xsk.c)
+bpf_SRCS := $(addprefix daemon/bpf/,filter.c maps.c pins.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c on_demand.c private.c proc.c \
 	proc_maps.c region.c sigbus.c)
@@ -45,7 +46,7 @@ control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memo
 
 xroced_SRCS := $(addprefix daemon/,choose_io.c main.c watchdog.c) $(base_SRCS) $(helper_SRCS) $(io_SRCS) \
 	$(netdev_SRCS) $(datapath_SRCS) \
-	$(udp_SRCS) $(xdp_SRCS) \
+	$(bpf_SRCS) $(udp_SRCS) $(xdp_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lz -lcap -lpthread

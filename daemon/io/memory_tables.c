@@ -188,13 +188,14 @@ static const struct xd_tables_ops memory_ops = {
 /* Pages that no slot uses take no memory. */
 static int map_psns(struct xd_memory_tables *m, uint32_t qps)
 {
+	size_t size = xr_pow2_roundup(qps) * sizeof(struct xr_psn_entry);
 	void *p;
 
-	m->psns = xr_pow2_roundup(qps);
-	m->psns_size = m->psns * sizeof(struct xr_psn_entry);
-	p = mmap(NULL, m->psns_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return -errno;
+	m->psns = xr_pow2_roundup(qps);
+	m->psns_size = size;
 	m->tables.psns = p;
 	return 0;
 }
@@ -227,13 +228,22 @@ int xd_memory_tables_new(uint32_t qps, uint32_t nak_rate, struct xd_tables **tab
 	return 0;
 }
 
+void xd_memory_tables_share_psns(struct xd_tables *tables, struct xr_psn_entry *psns)
+{
+	struct xd_memory_tables *m = xd_memory_tables_of(tables);
+
+	munmap(tables->psns, m->psns_size);
+	m->psns_size = 0;
+	tables->psns = psns;
+}
+
 void xd_memory_tables_free(struct xd_tables *tables)
 {
 	struct xd_memory_tables *m = xd_memory_tables_of(tables);
 
 	if (!m)
 		return;
-	if (tables->psns)
+	if (m->psns_size)
 		munmap(tables->psns, m->psns_size);
 	xd_hash_free(&m->qps);
 	xd_hash_free(&m->keys);

@@ -26,7 +26,7 @@ struct xd_memory_tables {
 	struct xd_tables tables; /* first */
 	struct xd_hash qps, keys, addrs;
 	uint32_t psns, nak_rate;
-	size_t psns_size;
+	size_t psns_size; /* mapped; 0: psns belongs to somebody else */
 	pthread_mutex_t lock;		  /* of the lists and the ring */
 	struct xd_verdict_counts *counts; /* of the workers */
 	struct xd_verdict_counts ended;	  /* sums of workers that are no more */
@@ -44,6 +44,8 @@ struct xd_memory_tables {
  */
 int xd_memory_tables_new(uint32_t qps, uint32_t nak_rate, struct xd_tables **tables);
 void xd_memory_tables_free(struct xd_tables *tables); /* NULL allowed */
+/* Uses a PSN table of another place, with at least `qps` slots, before any entry is set. */
+void xd_memory_tables_share_psns(struct xd_tables *tables, struct xr_psn_entry *psns);
 
 static inline struct xd_memory_tables *xd_memory_tables_of(struct xd_tables *tables)
 {

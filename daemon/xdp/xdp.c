@@ -13,10 +13,10 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
+#include "daemon/bpf/maps.h"
 #include "dispatcher.h"
 #include "gso.h"
 #include "gso.skel.h"
-#include "maps.h"
 #include "xroce.skel.h"
 #include "xsk.h"
 
@@ -28,6 +28,7 @@ struct xd_xdp {
 	const struct xd_options *opt;
 	const struct xd_gso *gso;
 	const char *ifname;
+	struct xroce_bpf *skel; /* owns the maps */
 	struct xd_maps maps;
 	struct bpf_object *object; /* of the program, which uses these maps; NULL: none yet */
 	const char *program;	   /* its name */
@@ -41,11 +42,36 @@ struct xd_xdp {
 
 /* ---- load and attach -------------------------------------------------------------------- */
 
-static int quiet_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
+/* Creates the maps of the skeleton without its programs. */
+static int load_maps(struct xd_xdp *x)
 {
-	if (level == LIBBPF_WARN)
-		xd_log_library(fmt, ap);
-	return 0;
+	struct bpf_program *prog;
+
+	x->skel = xroce_bpf__open();
+	if (!x->skel)
+		return -errno;
+	bpf_object__for_each_program(prog, x->skel->obj) bpf_program__set_autoload(prog, false);
+	xd_maps_resize(x->skel->obj, x->opt);
+	x->skel->rodata->nak_rate = x->opt->nak_rate;
+	return xroce_bpf__load(x->skel);
+}
+
+static int make_maps(struct xd_xdp *x)
+{
+	struct xd_maps_skeleton skel;
+	int err = load_maps(x);
+
+	if (err) {
+		xd_log(XD_ERR, "creating the BPF maps: %s%s", strerror(-err),
+		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
+		return err;
+	}
+	skel = (struct xd_maps_skeleton){
+		.obj = x->skel->obj,
+		.report_refused = (uint32_t *)&x->skel->bss->report_refused,
+		.refused_lost = (uint64_t *)&x->skel->bss->refused_lost,
+	};
+	return xd_maps_take(&x->maps, x->opt, &skel);
 }
 
 int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct xd_gso *gso,
@@ -59,14 +85,15 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct x
 	x->opt = opt;
 	x->gso = gso;
 	x->ifname = ifname;
+	xd_maps_init(&x->maps);
 	x->link = -1;
 	x->zerocopy = true; /* until xd_xdp_no_zerocopy() */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
-	libbpf_set_print(quiet_libbpf);
+	xd_maps_log_warnings();
 	xd_dispatcher_init(opt->bpffs);
 	err = opt->dispatcher ? xd_dispatcher_start(&x->dispatcher) : 0;
 	if (!err)
-		err = xd_maps_make(&x->maps, opt);
+		err = make_maps(x);
 	if (err) {
 		xd_xdp_close(x);
 		return err;
@@ -113,7 +140,7 @@ static int open_program(struct xd_xdp *x, const char *name)
 	x->program = name;
 	bpf_object__for_each_program(prog, x->object)
 		bpf_program__set_autoload(prog, !strcmp(bpf_program__name(prog), name));
-	bpf_object__for_each_map(map, x->maps.skel->obj)
+	bpf_object__for_each_map(map, x->skel->obj)
 	{
 		if (!err)
 			err = share_map(x->object, map);
@@ -358,6 +385,7 @@ void xd_xdp_close(struct xd_xdp *x)
 	xd_xdp_detach(x);
 	drop_program(x);
 	xd_maps_free(&x->maps);
+	xroce_bpf__destroy(x->skel);
 	free(x);
 }
 
@@ -406,5 +434,5 @@ struct xd_tables *xd_xdp_tables(struct xd_xdp *x)
 
 int xd_xdp_xsk_set(struct xd_xdp *x, uint32_t queue, int xsk_fd)
 {
-	return bpf_map_update_elem(bpf_map__fd(x->maps.skel->maps.xsks), &queue, &xsk_fd, BPF_ANY);
+	return bpf_map_update_elem(bpf_map__fd(x->skel->maps.xsks), &queue, &xsk_fd, BPF_ANY);
 }

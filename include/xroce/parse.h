@@ -38,11 +38,13 @@
 #define XR_IPPROTO_UDP 17
 #define XR_MAX_VLAN_TAGS 2
 
-/* Length of the longest headers that the parser reads */
+/* Length of the longest headers that the parser reads: from the BTH on, and all */
+#define XR_MAX_PARSED_BTH                                                                          \
+	(sizeof(struct xr_bth) + sizeof(struct xr_xrceth) + sizeof(struct xr_feth) +               \
+	 sizeof(struct xr_reth))
 #define XR_MAX_PARSED                                                                              \
 	(sizeof(struct xr_eth) + XR_MAX_VLAN_TAGS * sizeof(struct xr_vlan) +                       \
-	 sizeof(struct xr_ipv6) + sizeof(struct xr_udp) + sizeof(struct xr_bth) +                  \
-	 sizeof(struct xr_xrceth) + sizeof(struct xr_feth) + sizeof(struct xr_reth))
+	 sizeof(struct xr_ipv6) + sizeof(struct xr_udp) + XR_MAX_PARSED_BTH)
 
 /*
  * A parsed packet. Numbers are in host order. Offsets count from the start of the Ethernet header.
@@ -212,17 +214,25 @@ static __always_inline enum xr_reason xr_parse_udp(struct xr_cursor *c, int *udp
 }
 
 /*
- * Parses from the Ethernet to the UDP header. Sets src, dst, ip_version and ip_off of *pkt, and
- * *outer, which is not checked yet. The result is XR_OK or a reason with action PASS.
+ * Parses the IP and the UDP header. Sets src, dst, ip_version and ip_off of *pkt, and *outer, which
+ * is not checked yet. type: ethertype in network order. The result is XR_OK or a reason with action
+ * PASS.
  */
+static __always_inline enum xr_reason xr_parse_ip_udp(struct xr_cursor *c, struct xr_packet *pkt,
+						      __be16 type, struct xr_outer *outer)
+{
+	XR_REQUIRE(xr_parse_ip(c, pkt, type, outer));
+	return xr_parse_udp(c, &outer->udp_len);
+}
+
+/* Parses from the Ethernet to the UDP header, like xr_parse_ip_udp(). */
 static __always_inline enum xr_reason xr_parse_network(struct xr_cursor *c, struct xr_packet *pkt,
 						       struct xr_outer *outer)
 {
 	__be16 type;
 
 	XR_REQUIRE(xr_parse_ethernet(c, &type));
-	XR_REQUIRE(xr_parse_ip(c, pkt, type, outer));
-	return xr_parse_udp(c, &outer->udp_len);
+	return xr_parse_ip_udp(c, pkt, type, outer);
 }
 
 /* ---- IP and UDP of a packet for this device ------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The BPF maps, into which the daemon mirrors its state, and the metadata that the XDP program
- * passes to the daemon.
+ * passes to the daemon. Tables in the daemon's memory have the same entries (daemon/io/).
  *
  * The daemon is the only writer of all maps except `stats`, `limiter` and `refused`. It adds the
  * entry of a QP or key before a packet can name it, and deletes the entry before the number is
@@ -19,8 +19,8 @@
  *   xsks     XSKMAP                   u32 queue    socket
  *   refused  ring buffer              records of struct xr_refused, while the daemon captures
  *
- * All maps but `refused` are pinned by name in <bpffs>/xroce/<device>/. Numbers are in host byte
- * order, GIDs in network byte order.
+ * The socket filter has the same maps, without `xsks`. All maps but `refused` are pinned by name in
+ * <bpffs>/xroce/<device>/. Numbers are in host byte order, GIDs in network byte order.
  */
 #ifndef XROCE_TABLES_H
 #define XROCE_TABLES_H
@@ -203,7 +203,7 @@ struct xr_meta {
 	__u16 reserved;
 };
 
-/* A packet that the XDP program has dropped */
+/* A packet that the XDP program, the socket filter or the daemon's checks have dropped */
 struct xr_refused {
 	__u64 time;   /* CLOCK_MONOTONIC, ns */
 	__u32 length; /* of the packet */

@@ -16,6 +16,7 @@ bpf_test_SRCS := $(addprefix selftests/bpf/, \
 	captures.c \
 	iterators.c \
 	live.c \
-	) $(verdict_SRCS)
+	filter.c \
+	) $(verdict_SRCS) $(bpf_SRCS) $(addprefix daemon/base/,log.c loop.c)
 
 $(eval $(call test_program,bpf,$(bpf_test_SRCS),transport,-lbpf -lxdp -lisal -lz,,parallel root))

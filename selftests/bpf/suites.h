@@ -14,6 +14,7 @@ void test_delivery(struct fixture *f); /* sockets, metadata, rate limit */
 void test_nak_rate(void);
 void test_iterators(struct fixture *f);
 void test_live(void);	  /* on a veth pair, with a bound AF_XDP socket */
+void test_filter(void);	  /* a UDP socket with the filter */
 void test_coverage(void); /* a frame for every reason was run */
 void test_docs(void);	  /* every reason is in docs/xdp.md */
 

@@ -49,6 +49,7 @@ int main(void)
 	fixture_close(&f);
 	test_nak_rate();
 	test_live();
+	test_filter();
 	test_coverage();
 	test_docs();
 	return tap_end();

@@ -52,16 +52,24 @@ static int ensure_bpffs(const char *path)
 	return mount("bpf", path, "bpf", 0, "mode=0700") ? -errno : 0;
 }
 
-static void remove_all(const struct xd_pins *p)
+/* Maps that are pinned. Others are of no use to readers, or have one reader, the daemon. */
+static const char *const pinned[] = { "qps", "keys", "addrs", "psns", "stats", "limiter", "xsks" };
+#define PINNED (sizeof(pinned) / sizeof(*pinned))
+
+static void remove_pin(const struct xd_pins *p, const char *name)
 {
-	static const char *const names[] = { "qps",	"keys", "addrs",    "psns",	"stats",
-					     "limiter", "xsks", "qps_text", "keys_text" };
 	char path[640];
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", p->dir, names[i]);
-		unlink(path);
-	}
+	snprintf(path, sizeof(path), "%s/%s", p->dir, name);
+	unlink(path);
+}
+
+static void remove_all(const struct xd_pins *p)
+{
+	for (size_t i = 0; i < PINNED; i++)
+		remove_pin(p, pinned[i]);
+	remove_pin(p, "qps_text");
+	remove_pin(p, "keys_text");
 }
 
 void xd_pins_release(struct xd_pins *p)
@@ -118,20 +126,16 @@ static int pin_maps(const struct xd_pins *p, struct bpf_object *obj)
 {
 	struct bpf_map *map;
 	char path[640];
-	int err;
+	int err = 0;
 
-	bpf_object__for_each_map(map, obj)
-	{
-		if (strchr(bpf_map__name(map), '.')) /* .rodata, .bss */
+	for (size_t i = 0; i < PINNED && !err; i++) {
+		map = bpf_object__find_map_by_name(obj, pinned[i]);
+		if (!map)
 			continue;
-		if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF) /* has one reader, the daemon */
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", p->dir, bpf_map__name(map));
+		snprintf(path, sizeof(path), "%s/%s", p->dir, pinned[i]);
 		err = bpf_map__pin(map, path);
-		if (err)
-			return err;
 	}
-	return 0;
+	return err;
 }
 
 /* Pins a map as text, which a program of the iterator object with the name of the file prints. */

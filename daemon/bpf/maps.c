@@ -2,7 +2,6 @@
 #include "maps.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +12,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
-#include "xroce.skel.h"
 
 static int map_fd(const struct bpf_map *map)
 {
@@ -41,34 +39,34 @@ static int delete (const struct bpf_map *map, const void *key)
 
 static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
 {
-	return update(maps_of(t)->skel->maps.qps, &qpn, entry);
+	return update(maps_of(t)->qps, &qpn, entry);
 }
 
 static int del_qp(struct xd_tables *t, uint32_t qpn)
 {
-	return delete (maps_of(t)->skel->maps.qps, &qpn);
+	return delete (maps_of(t)->qps, &qpn);
 }
 
 static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
 {
-	return update(maps_of(t)->skel->maps.keys, &index, entry);
+	return update(maps_of(t)->keys, &index, entry);
 }
 
 static int del_key(struct xd_tables *t, uint32_t index)
 {
-	return delete (maps_of(t)->skel->maps.keys, &index);
+	return delete (maps_of(t)->keys, &index);
 }
 
 static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
 {
 	struct xr_addr_entry entry = { .gid_index = gid_index };
 
-	return update(maps_of(t)->skel->maps.addrs, addr, &entry);
+	return update(maps_of(t)->addrs, addr, &entry);
 }
 
 static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
 {
-	return delete (maps_of(t)->skel->maps.addrs, addr);
+	return delete (maps_of(t)->addrs, addr);
 }
 
 static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
@@ -83,7 +81,7 @@ static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat 
 	if (!per_cpu)
 		return -ENOMEM;
 	*stat = (struct xr_stat){ 0 };
-	err = bpf_map_lookup_elem(map_fd(maps_of(t)->skel->maps.stats), &key, per_cpu);
+	err = bpf_map_lookup_elem(map_fd(maps_of(t)->stats), &key, per_cpu);
 	for (int c = 0; c < cpus && !err; c++) {
 		stat->packets += per_cpu[c].packets;
 		stat->bytes += per_cpu[c].bytes;
@@ -96,13 +94,13 @@ static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat 
 
 static void report_refused(struct xd_tables *t, bool on)
 {
-	__atomic_store_n(&maps_of(t)->skel->bss->report_refused, on, __ATOMIC_RELAXED);
+	__atomic_store_n(maps_of(t)->skel.report_refused, on, __ATOMIC_RELAXED);
 }
 
 static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
 {
 	struct xd_maps *m = maps_of(t);
-	uint64_t lost = __atomic_load_n(&m->skel->bss->refused_lost, __ATOMIC_RELAXED), n;
+	uint64_t lost = __atomic_load_n(m->skel.refused_lost, __ATOMIC_RELAXED), n;
 
 	m->refused.left = most;
 	m->refused.fn = fn;
@@ -132,23 +130,20 @@ static uint32_t qps(const struct xd_options *opt)
 	return opt->max_qp + XD_OWN_QPS;
 }
 
-static int create(struct xd_maps *m, const struct xd_options *opt)
+static void resize(const struct bpf_object *obj, const char *name, uint32_t entries)
 {
-	struct bpf_program *prog;
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(obj, name), entries);
+}
 
-	m->skel = xroce_bpf__open();
-	if (!m->skel)
-		return -errno;
-	bpf_object__for_each_program(prog, m->skel->obj) bpf_program__set_autoload(prog, false);
-	bpf_map__set_max_entries(m->skel->maps.qps, qps(opt));
+void xd_maps_resize(struct bpf_object *obj, const struct xd_options *opt)
+{
+	resize(obj, "qps", qps(opt));
 	/*
 	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
 	 * the kernel allocates here, 16 bytes each.
 	 */
-	bpf_map__set_max_entries(m->skel->maps.keys, 2 * opt->max_mr);
-	bpf_map__set_max_entries(m->skel->maps.psns, xr_pow2_roundup(qps(opt)));
-	m->skel->rodata->nak_rate = opt->nak_rate;
-	return xroce_bpf__load(m->skel);
+	resize(obj, "keys", 2 * opt->max_mr);
+	resize(obj, "psns", xr_pow2_roundup(qps(opt)));
 }
 
 static int map_psns(struct xd_maps *m, const struct xd_options *opt)
@@ -158,8 +153,7 @@ static int map_psns(struct xd_maps *m, const struct xd_options *opt)
 
 	m->psns_size = (xr_pow2_roundup(qps(opt)) * sizeof(struct xr_psn_entry) + page - 1) &
 		       ~(page - 1);
-	p = mmap(NULL, m->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(m->skel->maps.psns),
-		 0);
+	p = mmap(NULL, m->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(m->psns), 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	m->tables.psns = p;
@@ -176,23 +170,46 @@ static int on_refused(void *arg, void *data, size_t size)
 
 static int map_refused(struct xd_maps *m)
 {
-	m->refused.ring = ring_buffer__new(map_fd(m->skel->maps.refused), on_refused, m, NULL);
+	int fd = map_fd(bpf_object__find_map_by_name(m->skel.obj, "refused"));
+
+	m->refused.ring = ring_buffer__new(fd, on_refused, m, NULL);
 	return m->refused.ring ? 0 : -errno;
 }
 
-int xd_maps_make(struct xd_maps *m, const struct xd_options *opt)
+static void find_maps(struct xd_maps *m)
+{
+	m->qps = bpf_object__find_map_by_name(m->skel.obj, "qps");
+	m->keys = bpf_object__find_map_by_name(m->skel.obj, "keys");
+	m->addrs = bpf_object__find_map_by_name(m->skel.obj, "addrs");
+	m->psns = bpf_object__find_map_by_name(m->skel.obj, "psns");
+	m->stats = bpf_object__find_map_by_name(m->skel.obj, "stats");
+}
+
+static int log_warning(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (level == LIBBPF_WARN)
+		xd_log_library(fmt, ap);
+	return 0;
+}
+
+void xd_maps_log_warnings(void)
+{
+	libbpf_set_print(log_warning);
+}
+
+void xd_maps_init(struct xd_maps *m)
+{
+	*m = (struct xd_maps){ .tables.ops = &maps_ops };
+	xd_pins_init(&m->pins);
+}
+
+int xd_maps_take(struct xd_maps *m, const struct xd_options *opt,
+		 const struct xd_maps_skeleton *skel)
 {
 	int err;
 
-	m->tables.ops = &maps_ops;
-	xd_pins_init(&m->pins);
-	err = create(m, opt);
-
-	if (err) {
-		xd_log(XD_ERR, "creating the BPF maps: %s%s", strerror(-err),
-		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
-		return err;
-	}
+	m->skel = *skel;
+	find_maps(m);
 	err = map_psns(m, opt);
 	if (err) {
 		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
@@ -203,7 +220,7 @@ int xd_maps_make(struct xd_maps *m, const struct xd_options *opt)
 		xd_log(XD_ERR, "mapping the ring of refused packets: %s", strerror(-err));
 		return err;
 	}
-	return xd_pins_make(&m->pins, opt, m->skel->obj);
+	return xd_pins_make(&m->pins, opt, m->skel.obj);
 }
 
 void xd_maps_free(struct xd_maps *m)
@@ -212,5 +229,4 @@ void xd_maps_free(struct xd_maps *m)
 		munmap(m->tables.psns, m->psns_size);
 	ring_buffer__free(m->refused.ring);
 	xd_pins_free(&m->pins);
-	xroce_bpf__destroy(m->skel);
 }

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "filter.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
+#include "daemon/io/memory_tables.h"
+#include "filter.skel.h"
+#include "maps.h"
+
+struct xd_filter {
+	struct xd_tables tables; /* first */
+	struct filter_bpf *skel; /* owns the maps */
+	struct xd_maps maps;
+	struct xd_tables *memory;
+};
+
+static struct xd_filter *filter_of(struct xd_tables *t)
+{
+	return (struct xd_filter *)t;
+}
+
+/* ---- tables: both ------------------------------------------------------------------------- */
+
+static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
+{
+	int err = xd_tables_set_qp(filter_of(t)->memory, qpn, entry);
+
+	return err ?: xd_tables_set_qp(&filter_of(t)->maps.tables, qpn, entry);
+}
+
+static int del_qp(struct xd_tables *t, uint32_t qpn)
+{
+	int err = xd_tables_del_qp(filter_of(t)->memory, qpn);
+
+	return xd_tables_del_qp(&filter_of(t)->maps.tables, qpn) ?: err;
+}
+
+static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
+{
+	int err = xd_tables_set_key(filter_of(t)->memory, index, entry);
+
+	return err ?: xd_tables_set_key(&filter_of(t)->maps.tables, index, entry);
+}
+
+static int del_key(struct xd_tables *t, uint32_t index)
+{
+	int err = xd_tables_del_key(filter_of(t)->memory, index);
+
+	return xd_tables_del_key(&filter_of(t)->maps.tables, index) ?: err;
+}
+
+static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
+{
+	int err = xd_tables_set_addr(filter_of(t)->memory, addr, gid_index);
+
+	return err ?: xd_tables_set_addr(&filter_of(t)->maps.tables, addr, gid_index);
+}
+
+static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
+{
+	int err = xd_tables_del_addr(filter_of(t)->memory, addr);
+
+	return xd_tables_del_addr(&filter_of(t)->maps.tables, addr) ?: err;
+}
+
+/* Each packet is counted by one of them. */
+static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
+{
+	struct xr_stat kept;
+	int err = xd_tables_stat(filter_of(t)->memory, reason, &kept);
+
+	err = xd_tables_stat(&filter_of(t)->maps.tables, reason, stat) ?: err;
+	if (err)
+		return err;
+	stat->packets += kept.packets;
+	stat->bytes += kept.bytes;
+	return 0;
+}
+
+static void report_refused(struct xd_tables *t, bool on)
+{
+	xd_tables_report_refused(filter_of(t)->memory, on);
+	xd_tables_report_refused(&filter_of(t)->maps.tables, on);
+}
+
+struct counted {
+	uint32_t n;
+	xd_refused_fn fn;
+	void *arg;
+};
+
+static void count_refused(void *arg, const struct xr_refused *r)
+{
+	struct counted *c = arg;
+
+	c->n++;
+	c->fn(c->arg, r);
+}
+
+static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
+{
+	struct counted c = { .fn = fn, .arg = arg };
+	uint64_t lost = xd_tables_refused(filter_of(t)->memory, most, count_refused, &c);
+
+	if (c.n < most)
+		lost += xd_tables_refused(&filter_of(t)->maps.tables, most - c.n, fn, arg);
+	return lost;
+}
+
+static const struct xd_tables_ops filter_ops = {
+	.qp_set = set_qp,
+	.qp_del = del_qp,
+	.key_set = set_key,
+	.key_del = del_key,
+	.addr_set = set_addr,
+	.addr_del = del_addr,
+	.stat = read_stat,
+	.report_refused = report_refused,
+	.refused = take_refused,
+};
+
+struct xd_tables *xd_filter_tables(struct xd_filter *f)
+{
+	return &f->tables;
+}
+
+struct xd_tables *xd_filter_memory(const struct xd_filter *f)
+{
+	return f->memory;
+}
+
+/* ---- pins --------------------------------------------------------------------------------- */
+
+const char *xd_filter_pins(const struct xd_filter *f)
+{
+	return f->maps.pins.dir;
+}
+
+int xd_filter_give_pins(struct xd_filter *f)
+{
+	return xd_pins_give(&f->maps.pins);
+}
+
+void xd_filter_release_pins(struct xd_filter *f)
+{
+	xd_pins_release(&f->maps.pins);
+}
+
+/* ---- load --------------------------------------------------------------------------------- */
+
+/* Tries to make a map that needs CAP_BPF, because libbpf would log that it may not. */
+static bool may_load(void)
+{
+	DECLARE_LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_NO_PREALLOC);
+	int fd = bpf_map_create(BPF_MAP_TYPE_LPM_TRIE, "xroce_probe", 8, 4, 1, &opts);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static int load_skeleton(struct xd_filter *f, const struct xd_options *opt)
+{
+	f->skel = filter_bpf__open();
+	if (!f->skel)
+		return -errno;
+	xd_maps_resize(f->skel->obj, opt);
+	f->skel->rodata->nak_rate = opt->nak_rate;
+	return filter_bpf__load(f->skel);
+}
+
+static int load(struct xd_filter *f, const struct xd_options *opt)
+{
+	struct xd_maps_skeleton skel;
+	int err = load_skeleton(f, opt);
+
+	if (err) {
+		xd_log(XD_NOTICE, "loading the socket filter: %s", strerror(-err));
+		return err;
+	}
+	skel = (struct xd_maps_skeleton){
+		.obj = f->skel->obj,
+		.report_refused = (uint32_t *)&f->skel->bss->report_refused,
+		.refused_lost = (uint64_t *)&f->skel->bss->refused_lost,
+	};
+	return xd_maps_take(&f->maps, opt, &skel);
+}
+
+static int open_memory(struct xd_filter *f, const struct xd_options *opt)
+{
+	int err = xd_memory_tables_new(opt->max_qp + XD_OWN_QPS, opt->nak_rate, &f->memory);
+
+	if (err)
+		xd_log(XD_ERR, "tables of the socket filter: %s", strerror(-err));
+	else
+		xd_memory_tables_share_psns(f->memory, f->maps.tables.psns);
+	return err;
+}
+
+int xd_filter_new(const struct xd_options *opt, struct xd_filter **filter)
+{
+	struct xd_filter *f;
+	int err;
+
+	if (!may_load())
+		return -EPERM;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	xd_maps_log_warnings();
+	xd_maps_init(&f->maps);
+	err = load(f, opt);
+	if (!err)
+		err = open_memory(f, opt);
+	if (err) {
+		xd_filter_free(f);
+		return err;
+	}
+	f->tables.ops = &filter_ops;
+	f->tables.psns = f->maps.tables.psns;
+	*filter = f;
+	return 0;
+}
+
+int xd_filter_attach(const struct xd_filter *f, int fd)
+{
+	int program = bpf_program__fd(f->skel->progs.xroce_filter);
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_BPF, &program, sizeof(program)) ? -errno : 0;
+}
+
+void xd_filter_free(struct xd_filter *f)
+{
+	if (!f)
+		return;
+	xd_memory_tables_free(f->memory);
+	xd_pins_release(&f->maps.pins);
+	xd_maps_free(&f->maps);
+	filter_bpf__destroy(f->skel);
+	free(f);
+}
