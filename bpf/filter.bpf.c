@@ -50,9 +50,9 @@ struct run {
 /* ---- the frame -------------------------------------------------------------------------- */
 
 /*
- * Parses and checks what all packets of the frame have in common. Offsets are as if the frame had an
- * Ethernet header, which an interface need not have. The kernel has compared the length of the IP
- * packet with the frame, and has cut off what is behind the UDP datagram.
+ * Parses and checks what all packets of the frame have in common. Offsets are as if the frame had
+ * an Ethernet header, which an interface need not have. The kernel has compared the length of the
+ * IP packet with the frame, and has cut off what is behind the UDP datagram.
  */
 static __always_inline enum xr_reason check_frame(struct __sk_buff *skb, struct frame *f)
 {

@@ -156,11 +156,22 @@ void xd_filter_release_pins(struct xd_filter *f)
 
 /* ---- load --------------------------------------------------------------------------------- */
 
-/* Tries to make a map that needs CAP_BPF, because libbpf would log that it may not. */
+/*
+ * Tries to load a program of a few instructions that needs CAP_PERFMON, as the filter does, beside
+ * CAP_BPF: a pointer to the end of the stack. libbpf would log why it may not load the filter.
+ */
 static bool may_load(void)
 {
-	DECLARE_LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_NO_PREALLOC);
-	int fd = bpf_map_create(BPF_MAP_TYPE_LPM_TRIE, "xroce_probe", 8, 4, 1, &opts);
+	static const struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_X,
+		  .dst_reg = BPF_REG_1,
+		  .src_reg = BPF_REG_10 },
+		{ .code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_1 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "xroce_probe", "GPL", insns,
+			       sizeof(insns) / sizeof(*insns), NULL);
 
 	if (fd >= 0)
 		close(fd);

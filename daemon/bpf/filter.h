@@ -15,8 +15,8 @@ struct xd_options;
 struct xd_tables;
 
 /*
- * Loads the filter and pins its maps. Returns -EPERM if the daemon may not load BPF programs. Logs
- * other errors. Packets can be checked without a filter.
+ * Loads the filter and pins its maps. Returns -EPERM without CAP_BPF and CAP_PERFMON. Logs other
+ * errors. Packets can be checked without a filter.
  */
 int xd_filter_new(const struct xd_options *opt, struct xd_filter **filter);
 void xd_filter_free(struct xd_filter *f); /* NULL allowed; after the end of all verdicts */

@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
@@ -190,7 +191,7 @@ static bool send_frame(const struct filtered *f, struct frame *frame)
 	return send(f->packet, frame->data, frame->len, 0) == (ssize_t)frame->len;
 }
 
-/* Receives up to the sentinel. Returns the number of datagrams before it, -1 if it does not come. */
+/* Receives up to the sentinel. Returns the number of datagrams before it, -1 without it. */
 static int receive(const struct filtered *f, const struct frame *last)
 {
 	struct pollfd pfd = { .fd = f->udp, .events = POLLIN };
@@ -435,7 +436,7 @@ static void test_joined(struct filtered *f)
 	}
 }
 
-/* ---- with user space -------------------------------------------------------------------------- */
+/* ---- with user space -------------------------------------------------------------------- */
 
 static bool check_in_user_space(struct filtered *f, struct xd_verdict *v, const struct spec *spec)
 {
@@ -543,10 +544,25 @@ static void test_naks(void)
 	close_filtered(&f);
 }
 
+/* In a process of its own */
+static void test_privileges(void)
+{
+	struct xd_options opt = { .name = "xr_filtered", .max_qp = 255, .max_mr = 1024 };
+	struct xd_filter *filter;
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(setresuid(65534, 65534, 65534) || xd_filter_new(&opt, &filter) != -EPERM);
+	TAP_OK(pid > 0 && waitpid(pid, &status, 0) == pid && !status,
+	       "socket filter: not permitted without privileges");
+}
+
 void test_filter(void)
 {
 	struct filtered f = { 0 };
 
+	test_privileges();
 	if (!TAP_OK(make_net() && open_filtered(&f, 1000000), "socket filter: it loads")) {
 		printf("# %s\n", strerror(errno));
 		close_filtered(&f);
