@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Applies injected faults to received and sent frames. */
+#include <string.h>
+
 #include <xroce/parse.h>
 
 #include "delay.h"
@@ -62,6 +64,23 @@ static void inject_received(const struct xd_worker *w, const struct xd_fault_act
 		f->refusal = (struct xt_inject){ XT_INJECT_ASK, (uint8_t)w->index };
 }
 
+/*
+ * Returns true if a damaged frame goes on. A packet whose IP or UDP header is damaged reaches no QP.
+ * Where the kernel writes these headers, it cannot be sent, as it would go to another host.
+ */
+static bool damage(const struct xd_worker *w, uint32_t direction, const struct xd_fault_action *a,
+		   const struct xt_frame *f)
+{
+	uint8_t before[XT_MAX_HEADERS];
+	uint32_t n = f->meta.bth_off;
+	bool kept = direction == XD_FAULT_TX && xd_socket_kernel_headers(w->socket);
+
+	if (kept)
+		memcpy(before, f->seg[0].data, n);
+	xd_fault_damage(a, f);
+	return !kept || !memcmp(before, f->seg[0].data, n);
+}
+
 /* As apply(), with the rules locked, some of which select the frame's program */
 static bool apply_locked(struct xd_worker *w, uint32_t direction, uint64_t rules,
 			 struct xt_frame *f)
@@ -83,8 +102,8 @@ static bool apply_locked(struct xd_worker *w, uint32_t direction, uint64_t rules
 		remember(w, f->meta.qpn, a.inject);
 	for (uint32_t i = 1; i < a.copies; i++)
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[i], a.delayed_by, f);
-	if (a.flips || a.field.width)
-		xd_fault_damage(&a, f);
+	if ((a.flips || a.field.width) && !damage(w, direction, &a, f))
+		return false;
 	if (a.copies && a.delay_ns[0])
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[0], a.delayed_by, f);
 	return a.copies && !a.delay_ns[0];

@@ -52,6 +52,7 @@ struct xd_socket_ops {
 	bool (*tx_stalled)(const struct xd_socket *s);
 	bool (*sends_gso)(const struct xd_socket *s);
 	void (*stats)(const struct xd_socket *s, struct xd_socket_stats *stats);
+	bool kernel_headers; /* the kernel writes the headers of sent packets up to UDP */
 };
 
 struct xd_socket {
@@ -132,6 +133,15 @@ static inline bool xd_socket_sends_gso(const struct xd_socket *s)
 	return s->ops->sends_gso(s);
 }
 
+/*
+ * Returns true if the kernel writes Ethernet, IP and UDP headers of sent packets, and reads from
+ * those of the frame only where it goes.
+ */
+static inline bool xd_socket_kernel_headers(const struct xd_socket *s)
+{
+	return s->ops->kernel_headers;
+}
+
 /* Any thread. */
 static inline void xd_socket_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
 {
@@ -154,6 +164,7 @@ struct xd_io_ops {
 	void (*free)(struct xd_io *io);
 	uint32_t (*max_mtu)(const struct xd_io *io);
 	bool (*solicit)(struct xd_io *io, int family, const uint8_t *addr);
+	bool (*sends_to)(const struct xd_io *io, const struct xr_addr *group);
 	const char *(*mode)(const struct xd_io *io);
 	void (*show)(const struct xd_io *io, struct json *j);
 	void (*log_hints)(const struct xd_io *io);
@@ -233,6 +244,12 @@ static inline uint32_t xd_io_max_mtu(const struct xd_io *io)
 static inline bool xd_io_solicit(struct xd_io *io, int family, const uint8_t *addr)
 {
 	return io->ops->solicit && io->ops->solicit(io, family, addr);
+}
+
+/* Returns true if datagrams to a multicast group reach other hosts. */
+static inline bool xd_io_sends_to(const struct xd_io *io, const struct xr_addr *group)
+{
+	return !io->ops->sends_to || io->ops->sends_to(io, group);
 }
 
 /* Returns the mode of operation as text. */

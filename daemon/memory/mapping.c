@@ -7,12 +7,14 @@
 #include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/base/log.h"
 #include "daemon/helper/helper.h"
 
 #define PAGE 4096u
@@ -77,6 +79,18 @@ static void map_pages(const struct xd_mapping *m, uint64_t off, uint64_t size)
 	madvise(m->base + off, size, MADV_POPULATE_READ);
 }
 
+/* Logs once that this daemon may not pin memory at all, or not as much as it needs. */
+static void log_unpinned(int err)
+{
+	static bool logged; /* atomic */
+
+	if (err != -EPERM && err != -EACCES && err != -EAFNOSUPPORT && err != -ENOBUFS)
+		return;
+	if (!__atomic_exchange_n(&logged, true, __ATOMIC_RELAXED))
+		xd_log(XD_NOTICE, "memory of programs is not pinned and can be swapped out: %s: %s",
+		       err == -ENOBUFS ? "RLIMIT_MEMLOCK" : "AF_XDP sockets", strerror(-err));
+}
+
 /*
  * Failure is not an error: memory can be used without pins, as the next access brings back pages
  * that were swapped out. Descriptors may be scarce, and read-only memory cannot be pinned.
@@ -105,6 +119,7 @@ bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota)
 		return true;
 	}
 	m->absent = fd == -EFAULT;
+	log_unpinned(fd);
 	while (i)
 		close(m->pin[--i]);
 	xd_fds_put(quota, slices);

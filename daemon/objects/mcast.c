@@ -12,6 +12,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/clients/request.h"
+#include "daemon/io/io.h"
 #include "daemon/io/tables.h"
 #include "daemon/netdev/net.h"
 #include "objects.h"
@@ -231,6 +232,10 @@ int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 			qp->type == XR_QPT_UD
 				? "the GID is no multicast group (ff00::/8 or ::ffff:224.0.0.0/100)"
 				: "the QP is not of type UD");
+	if (!xd_io_sends_to(c->dev->io, &q->gid))
+		return xd_refuse(c, -EOPNOTSUPP,
+				 "groups of interface-local scope (ff01::/16) do not reach other "
+				 "hosts by UDP sockets");
 	if (is_attached(qp, &q->gid))
 		return 0;
 	if (c->objects->attached >= XD_CLIENT_ATTACHED)

@@ -237,12 +237,16 @@ static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_
 	b->index[b->count++] = index;
 }
 
-static uint16_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+/* Returns the index of the port that a message is sent from: any for one that is not of here. */
+static uint32_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 {
 	const struct xd_udp_frame *f = &tx->frame[m->first];
 	const struct xr_udp *udp = (const void *)(f->data + f->meta.bth_off - XR_UDP_HLEN);
+	uint32_t i = 0;
 
-	return ntohs(udp->src);
+	while (i < XD_UDP_PORTS - 1 && tx->port[i] != ntohs(udp->src))
+		i++;
+	return i;
 }
 
 static void note_sent(struct xd_udp *u, uint32_t index)
@@ -353,7 +357,7 @@ static void send_from(struct xd_udp *u, uint32_t port)
 	for (uint32_t i = 0; i < u->tx.messages; i++) {
 		const struct xd_udp_message *m = &u->tx.message[i];
 
-		if (!m->is_sent && port_of(&u->tx, m) == u->tx.port[port])
+		if (!m->is_sent && port_of(&u->tx, m) == port)
 			add_to_batch(u, b, i);
 	}
 	if (b->count)

@@ -101,6 +101,7 @@ static const struct xd_socket_ops udp_ops = {
 	.tx_stalled = tx_stalled,
 	.sends_gso = sends_gso,
 	.stats = read_stats,
+	.kernel_headers = true,
 };
 
 static int open_ports(struct udp_io *w, struct xd_udp *u)
@@ -248,6 +249,13 @@ static bool solicit(struct xd_io *io, int family, const uint8_t *addr)
 	return true;
 }
 
+/* The kernel sends nothing to IPv6 groups of interface-local scope (RFC 4291, 2.7). */
+static bool sends_to(const struct xd_io *io, const struct xr_addr *group)
+{
+	(void)io;
+	return xr_gid_is_ipv4(group) || (group->raw[1] & 15) > 1;
+}
+
 static const char *mode(const struct xd_io *io)
 {
 	(void)io;
@@ -283,6 +291,7 @@ static const struct xd_io_ops udp_io_ops = {
 	.free = free_io,
 	.max_mtu = max_mtu,
 	.solicit = solicit,
+	.sends_to = sends_to,
 	.mode = mode,
 	.show = show,
 	.log_hints = log_hints,

@@ -259,7 +259,17 @@ member() {
 }
 
 @test "perftest works over UD multicast (-g)" {
+	requires io=xdp	# its group is of interface-local scope
 	perftest ib_send_bw -c UD -g -x @6 -s 1024 -n 100
+}
+
+@test "UDP sockets refuse groups of interface-local scope, and tell why" {
+	requires io=socket
+	run ! datagram a listen "$A6" 1 ff01::77
+	echo "$output"
+	grep -q 'interface-local scope (ff01::/16)' "$RUN/a/log"
+	[[ $output == *"not supported"* ]]
+	fails member a ff01::77
 }
 
 @test "ibv_resolve_eth_l2_from_gid returns the MAC address of the next hop" {

@@ -23,6 +23,7 @@ requires() {
 		case $item in
 		root) ((EUID == 0)) || skip "needs root" ;;
 		pmtu=*) ((PMTU >= ${item#*=})) || skip "path MTU ${item#*=} needs Linux 6.6, this is $(uname -r)" ;;
+		io=*) [[ ${XR_IO:-xdp} == "${item#*=}" ]] || skip "needs --io ${item#*=}" ;;
 		*) command -v "$item" >/dev/null || skip "needs the program $item" ;;
 		esac
 	done
