@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/log.h"
 #include "proc_maps.h"
 
 /* ---- checking a request ---------------------------------------------------------- */
@@ -110,6 +111,18 @@ static int build_adopted(struct build *b, const struct xr_mr_segment *s, uint8_t
 /*
  * Returns -EINVAL if the segment does not match the client's mapping. Other errors: see use_proc().
  */
+/* Logs once that this daemon may not follow the links in /proc/PID/map_files. */
+static void log_unmapped(int err)
+{
+	static bool logged; /* atomic */
+
+	if (err == -EPERM && !__atomic_exchange_n(&logged, true, __ATOMIC_RELAXED))
+		xd_log(XD_NOTICE,
+		       "shared memory of programs is not mapped and not pinned, but copied as private "
+		       "memory is: CAP_CHECKPOINT_RESTORE: %s",
+		       strerror(-err));
+}
+
 static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t **ptr)
 {
 	const struct xd_vma *vma = find_vma(b, s);
@@ -119,6 +132,7 @@ static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t 
 	if (!vma || !vma->shared || vma->offset + (s->addr - vma->start) != s->offset)
 		return -EINVAL;
 	err = xd_file_open_mapped(&f, b->req->ticket, vma, b->mem->writable);
+	log_unmapped(err);
 	if (err)
 		return err == -EINVAL ? -EACCES : err;
 	err = map_segment(b, s, &f, ptr);

@@ -443,6 +443,20 @@ static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet
 }
 
 /*
+ * The worker of the receiver goes on with accesses to its memory that have begun. It may sleep, as
+ * nothing else has told it of the datagram.
+ */
+static void wake_receiver(const struct xt_qp *qp, const struct xt_qp *to)
+{
+	const struct xt_engine *e = qp->engine;
+
+	if (to->engine != e && e->ops->wake &&
+	    (xt_park_waits(&to->park, XT_PARK_RESPONDER) ||
+	     xt_posted(&to->park, XT_PARK_RESPONDER)))
+		e->ops->wake(e->ctx, to->engine);
+}
+
+/*
  * Delivers the datagram to a QP of this daemon, whose engine the caller has entered. The payload
  * was collected before, unless it is mapped.
  */
@@ -472,6 +486,7 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 		w->error = error;
 	else
 		qp->engine->counters.loopback_operations++;
+	wake_receiver(qp, to);
 }
 
 /* Sends to a QP of this daemon. If there is none, the send still completes with success. */
