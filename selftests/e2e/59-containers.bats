@@ -233,7 +233,7 @@ teardown() {
 	group=$(getent group 65534 | cut -d : -f 1)
 	dir=$(mktemp -d)
 	chmod 777 "$dir"
-	run -1 "${user[@]}" timeout 20 "$XROCED" --interface lo --runtime-dir "$dir"
+	run -1 "${user[@]}" timeout 20 "$XROCED" --io xdp --interface lo --runtime-dir "$dir"
 	rm -r "$dir"
 	echo "$output"
 	[[ $output == *"Operation not permitted (CAP_BPF and CAP_NET_ADMIN are needed)"* ]]
