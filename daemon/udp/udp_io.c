@@ -9,6 +9,7 @@
 #include "daemon/base/json.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
+#include "daemon/bpf/filter.h"
 #include "daemon/io/count.h"
 #include "daemon/io/memory_tables.h"
 #include "daemon/io/verdict.h"
@@ -23,6 +24,8 @@
 struct udp_io {
 	struct xd_io io; /* first */
 	struct xd_udp_io_config config;
+	struct xd_filter *filter; /* NULL: the kernel checks nothing */
+	struct xd_tables *memory; /* with which workers check packets */
 	bool ipv6;
 	uint32_t workers;
 	uint32_t receive_buffer;    /* bytes */
@@ -116,7 +119,7 @@ static int open_ports(struct udp_io *w, struct xd_udp *u)
 
 static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 {
-	int err = xd_verdict_new(w->io.tables, worker, &u->verdict);
+	int err = xd_verdict_new(w->memory, worker, &u->verdict);
 
 	if (err)
 		return err;
@@ -124,7 +127,9 @@ static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 	u->socket.fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, true, !worker);
 	if (u->socket.fd < 0)
 		return u->socket.fd;
-	err = open_ports(w, u);
+	err = w->filter ? xd_filter_attach(w->filter, u->socket.fd) : 0;
+	if (!err)
+		err = open_ports(w, u);
 	if (!err)
 		err = xd_udp_rx_init(u);
 	return err ? err : xd_udp_tx_init(u);
@@ -216,13 +221,17 @@ static bool is_attached(const struct xd_io *io)
 
 static int give_pins(struct xd_io *io)
 {
-	(void)io;
-	return -1;
+	struct udp_io *w = udp_io_of(io);
+
+	return w->filter ? xd_filter_give_pins(w->filter) : -1;
 }
 
 static void detach(struct xd_io *io)
 {
-	(void)io;
+	struct udp_io *w = udp_io_of(io);
+
+	if (w->filter)
+		xd_filter_release_pins(w->filter);
 }
 
 static void free_io(struct xd_io *io)
@@ -231,7 +240,10 @@ static void free_io(struct xd_io *io)
 
 	if (w->solicitor >= 0)
 		close(w->solicitor);
-	xd_memory_tables_free(w->io.tables);
+	if (w->filter)
+		xd_filter_free(w->filter);
+	else
+		xd_memory_tables_free(w->memory);
 	free(w);
 }
 
@@ -271,6 +283,9 @@ static void show(const struct xd_io *io, struct json *j)
 	json_boolean(j, "ipv6", w->ipv6);
 	json_number(j, "receive_buffer", w->receive_buffer);
 	json_boolean(j, "segmentation", w->first && sends_gso(&w->first->socket));
+	json_text(j, "checks", w->filter ? "kernel and daemon" : "daemon");
+	if (w->filter)
+		json_text(j, "pins", xd_filter_pins(w->filter));
 	json_end(j, '}');
 }
 
@@ -318,6 +333,23 @@ static int check_port(const struct udp_io *w)
 	return fd;
 }
 
+/* With CAP_BPF the kernel checks packets as well, on maps that bpftool shows. */
+static int make_tables(struct udp_io *w)
+{
+	const struct xd_options *opt = w->config.opt;
+	int err;
+
+	if (!xd_filter_new(opt, &w->filter)) {
+		w->memory = xd_filter_memory(w->filter);
+		w->io.tables = xd_filter_tables(w->filter);
+		return 0;
+	}
+	w->filter = NULL;
+	err = xd_memory_tables_new(opt->max_qp + XD_OWN_QPS, opt->nak_rate, &w->memory);
+	w->io.tables = w->memory;
+	return err;
+}
+
 int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 {
 	struct udp_io *w = calloc(1, sizeof(*w));
@@ -331,8 +363,7 @@ int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 	w->ipv6 = xd_udp_has_ipv6();
 	w->workers = config->opt->workers ? config->opt->workers : default_workers();
 	w->solicitor = xd_udp_open_tx(w->ipv6, config->link->ifname, &port);
-	err = xd_memory_tables_new(config->opt->max_qp + XD_OWN_QPS, config->opt->nak_rate,
-				   &w->io.tables);
+	err = make_tables(w);
 	if (!err)
 		err = check_port(w);
 	if (err) {
