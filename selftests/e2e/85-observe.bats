@@ -69,7 +69,7 @@ teardown_file() {
 	ctl a status | grep -q "$A4"
 	equal "device" "$(ctl a status -j xra | jq -r .device)" xra
 	equal "by name" "$(ctl a status -j | jq -r '.xra.interface')" va
-	ctl a status -j xra | jq -e '.xdp.why | length > 10'
+	ctl a status -j xra | jq -e '.io_why | length > 10'
 }
 
 @test "xroce status counts the pauses of the workers" {

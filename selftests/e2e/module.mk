@@ -16,6 +16,16 @@ $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
 	$(call suite,$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),$(if $(filter $(f),$(E2E_ALONE)),,host) root)))
 $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),1200,bats --tap $(f),$(E2E_NEEDS),root long)))
+# The same by UDP sockets: some files always, all others that do not set the way themselves in the long tests.
+E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unreliable.bats 30-verify.bats 40-protection.bats \
+	49-rdmacm.bats 50-loss.bats 70-events.bats)
+E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 13-interfaces.bats 14-start.bats 16-pods.bats \
+	60-coexist.bats 61-other-xdp.bats 65-netdev.bats 65-queues.bats 66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
+socket_name = socket/$(basename $(notdir $1))
+$(foreach f,$(E2E_SOCKET),$(eval \
+	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),host root)))
+$(foreach f,$(filter-out $(E2E_SOCKET) $(E2E_LONG) $(E2E_OWN_WAY),$(E2E_FILES)),$(eval \
+	$(call suite,long/$(call socket_name,$(f)),900,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),root long)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
 	$(E2E_NEEDS),root long))
 $(eval $(call suite,long/e2e/49-rdmacm-many,3600,XR_CONNECTS=100000 bats --tap --filter killed \
