@@ -65,8 +65,8 @@ static void inject_received(const struct xd_worker *w, const struct xd_fault_act
 }
 
 /*
- * Returns true if a damaged frame goes on. A packet whose IP or UDP header is damaged reaches no QP.
- * Where the kernel writes these headers, it cannot be sent, as it would go to another host.
+ * Returns true if a damaged frame goes on. A packet whose IP or UDP header is damaged reaches no
+ * QP. Where the kernel writes these headers, it cannot be sent, as it would go to another host.
  */
 static bool damage(const struct xd_worker *w, uint32_t direction, const struct xd_fault_action *a,
 		   const struct xt_frame *f)

@@ -118,8 +118,8 @@ static void log_unmapped(int err)
 
 	if (err == -EPERM && !__atomic_exchange_n(&logged, true, __ATOMIC_RELAXED))
 		xd_log(XD_NOTICE,
-		       "shared memory of programs is not mapped and not pinned, but copied as private "
-		       "memory is: CAP_CHECKPOINT_RESTORE: %s",
+		       "shared memory of programs is not mapped and not pinned, but copied as "
+		       "private memory is: CAP_CHECKPOINT_RESTORE: %s",
 		       strerror(-err));
 }
 

@@ -287,7 +287,8 @@ static void send_singly(struct xd_udp *u, int fd, uint32_t index)
 		*m = (struct xd_udp_message){ .first = i, .last = i, .count = 1 };
 		b->count = b->iovs = 0;
 		add_to_batch(u, b, index);
-		sendmsg(fd, &b->msg[0].msg_hdr, MSG_DONTWAIT);
+		if (sendmsg(fd, &b->msg[0].msg_hdr, MSG_DONTWAIT) < 0)
+			xd_count(&u->stats.tx_refused, 1);
 	}
 	m->is_sent = true;
 	u->tx.unsent--;

@@ -30,6 +30,7 @@ struct udp_io {
 	uint32_t workers;
 	uint32_t receive_buffer;    /* bytes */
 	const struct xd_udp *first; /* the first worker's socket */
+	const struct xd_udp *of_worker[XR_MAX_WORKERS];
 	int solicitor;		    /* socket of the control thread; -1: none */
 };
 
@@ -162,6 +163,7 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 		w->first = u;
 		w->receive_buffer = xd_udp_receive_buffer(u->socket.fd);
 	}
+	w->of_worker[worker] = u;
 	*socket = &u->socket;
 	return 0;
 }
@@ -274,6 +276,16 @@ static const char *mode(const struct xd_io *io)
 	return "UDP sockets";
 }
 
+/* Returns the number of packets that the kernel did not send. */
+static uint64_t refused(const struct udp_io *w)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < w->workers; i++)
+		n += w->of_worker[i] ? xd_counted(&w->of_worker[i]->stats.tx_refused) : 0;
+	return n;
+}
+
 static void show(const struct xd_io *io, struct json *j)
 {
 	const struct udp_io *w = const_udp_io_of(io);
@@ -286,6 +298,7 @@ static void show(const struct xd_io *io, struct json *j)
 	json_text(j, "checks", w->filter ? "kernel and daemon" : "daemon");
 	if (w->filter)
 		json_text(j, "pins", xd_filter_pins(w->filter));
+	json_number(j, "tx_refused", refused(w));
 	json_end(j, '}');
 }
 

@@ -26,7 +26,7 @@ teardown_file() {
 }
 
 setup() {
-	cd "$XR_TOP"
+	cd "$XR_TOP" || return
 	DIR=$PLACE/$BATS_TEST_NUMBER
 	mkdir "$DIR"
 	chown "$USER_ID:$USER_ID" "$DIR"
@@ -137,7 +137,8 @@ podman_run() {
 			touch /etc/$file && mount --bind "$1/$file" /etc/$file || exit
 		done
 		umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && shift && exec "$@"' sh "$PLACE" \
-		setpriv --reuid "$USER_ID" --regid "$USER_ID" --clear-groups env HOME="$PLACE/home" XDG_RUNTIME_DIR="$PLACE/home" \
+		setpriv --reuid "$USER_ID" --regid "$USER_ID" --clear-groups \
+		env HOME="$PLACE/home" XDG_RUNTIME_DIR="$PLACE/home" \
 		podman --root "$PLACE/home/storage" --runroot "$PLACE/home/run" --cgroup-manager=cgroupfs --events-backend=file \
 		run --rm --cgroups=disabled --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@"
 }
@@ -153,15 +154,15 @@ podman_end() {
 @test "a container of podman without root, with --cap-drop all, no-new-privileges and --read-only, has RDMA" {
 	requires podman crun newuidmap
 	requires_user_namespaces
-	local root=$PLACE/home/root lib=/usr/lib/x86_64-linux-gnu status=0
+	local root=$PLACE/home/root lib=/usr/lib/x86_64-linux-gnu
 
 	mkdir -p "$root"/{usr/bin,usr/lib,usr/lib64,etc,proc,sys,dev,run,tmp,"$XR_TOP","$XR_BUILD"}
 	ln -s usr/bin usr/lib usr/lib64 "$root"
 	chown -R "$USER_ID:$USER_ID" "$root"
 	run podman_run --network=none --cap-drop=all --security-opt=no-new-privileges --read-only --tmpfs /run --tmpfs /tmp \
 		-v /usr/bin:/usr/bin:ro -v "$lib:$lib:ro" -v /usr/lib64:/usr/lib64:ro -v "$XR_TOP:$XR_TOP:ro" \
-		-v "$XR_BUILD:$XR_BUILD:ro" --rootfs "$root" timeout $((120 * SLOW)) "$XR_TOP/$EVERYTHING" /run/xroce lo 127.0.0.1 ||
-		status=$?
+		-v "$XR_BUILD:$XR_BUILD:ro" --rootfs "$root" \
+		timeout $((120 * SLOW)) "$XR_TOP/$EVERYTHING" /run/xroce lo 127.0.0.1
 	podman_end
 	echo "$output"
 	[[ $output == *"everything works" ]]
@@ -201,7 +202,8 @@ user_manager() {
 	((status == 0)) || skip "no user manager: ${lines[-1]}"
 	works user_manager systemd-run --user --wait --pipe --collect -E XR_BUILD="$XR_BUILD" -p NoNewPrivileges=yes \
 		-p PrivateUsers=yes -p RuntimeDirectory=xroce -p RestrictSUIDSGID=yes \
-		-p LockPersonality=yes -p RestrictNamespaces=yes -p "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK" \
+		-p LockPersonality=yes -p RestrictNamespaces=yes \
+		-p "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK" \
 		-p SystemCallArchitectures=native "$XR_TOP/$EVERYTHING" "/run/user/$USER_ID/xroce" lo 127.0.0.1
 }
 

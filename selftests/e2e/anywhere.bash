@@ -42,7 +42,8 @@ start() {
 	"$xroced" --interface "$interface" --name xr0 --runtime-dir "$dir" "$@" </dev/null >"$dir/log" 2>&1 &
 	daemon=$!
 	trap 'kill "$daemon" 2>/dev/null || true' EXIT
-	wait_for 10 started && alive "$daemon" || show "xroced does not start"
+	wait_for 10 started || true
+	alive "$daemon" || show "xroced does not start"
 }
 
 # field FILE NAME: prints a field of /proc/PID/status
@@ -87,7 +88,7 @@ pair() {
 	shift
 	with_device "${server[@]}" >"$dir/server" 2>&1 &
 	pid=$!
-	up() { tcp_listens $$ $port || "$xroce" -r "$dir" cm -j xr0 | grep -q "\b$port\b" || ! alive $pid; }
+	up() { tcp_listens $$ "$port" || "$xroce" -r "$dir" cm -j xr0 | grep -q "\b$port\b" || ! alive "$pid"; }
 	wait_for 10 up || show "${server[*]} does not listen" "$dir/server"
 	with_device "${@/#@/$port}" >"$dir/client" 2>&1 || show "$*" "$dir/server" "$dir/client"
 	wait $pid || show "${server[*]}" "$dir/server" "$dir/client"
