@@ -17,6 +17,9 @@
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -120,6 +123,9 @@ static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared, bool mu
 	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, multicast);
 	if (ipv6)
 		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, multicast);
+	/* RoCE v2 packets may have the checksum 0, also over IPv6 (RFC 6936): the ICRC protects them. */
+	if (ipv6)
+		set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Linux 5.0; without it the kernel joins no packets */
 	set(fd, IPPROTO_UDP, UDP_GRO, 1);
 	return bind_port(fd, ipv6, XR_UDP_PORT);
