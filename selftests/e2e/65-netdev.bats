@@ -20,6 +20,7 @@ teardown() {
 
 # bats test_tags=stock
 @test "RDMA works with XDP in generic mode" {
+	requires io=xdp
 	hosts_up
 	daemons_up --attach generic
 	equal "mode" "$(status_of a .xdp.mode)" generic
@@ -28,6 +29,7 @@ teardown() {
 }
 
 @test "RDMA works with XDP in native mode" {
+	requires io=xdp
 	hosts_up
 	daemons_up --attach native
 	equal "mode" "$(status_of a .xdp.mode)" "native copy"
@@ -64,6 +66,7 @@ teardown() {
 }
 
 @test "an interface with four queues has four workers" {
+	requires io=xdp
 	hosts_up "$MTU" 4
 	daemons_up
 	equal "workers" "$(status_of a '.workers | length')" 4

@@ -8,7 +8,7 @@ load helpers
 load datagram
 
 setup_file() {
-	requires root
+	requires root io=xdp
 	hosts_up "$MTU" 2
 	daemons_up
 	# QPs are assigned to workers in turn. One QP on host a alone makes later pairs use different workers.

@@ -5,7 +5,7 @@
 load helpers
 
 setup_file() {
-	requires root
+	requires root io=xdp
 }
 
 teardown_file() {

@@ -7,7 +7,7 @@ load helpers
 QUEUES=40
 
 setup_file() {
-	requires root
+	requires root io=xdp
 	hosts_up "$MTU" 40
 	daemons_up
 }

@@ -5,7 +5,7 @@
 load helpers
 
 setup() {
-	requires root
+	requires root io=xdp	# by sockets, packets to addresses of the host take lo
 	hosts_up
 	on b ip link set vb netns "$ID-a"
 	# host b is host a from now on

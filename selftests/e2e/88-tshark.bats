@@ -93,12 +93,13 @@ field_values() {
 	[[ ! -s $RUN/malformed ]]
 }
 
-# RoCE v2 has no UDP checksum, also over IPv6: it must be 0.
+# RoCE v2 has no UDP checksum, also over IPv6: it must be 0. The kernel segments only packets with one.
 @test "IP checksums and UDP lengths are correct" {
-	local bad
+	local bad no_checksum='|| udp.checksum != 0'
 
+	[[ ${XR_IO:-xdp} == xdp ]] || no_checksum=
 	bad=$(tshark -o ip.check_checksum:TRUE -r "$RUN/pcap" \
-		-Y 'udp.port == 4791 && (ip.checksum.status == 0 || udp.length.bad || udp.checksum != 0)' 2>/dev/null)
+		-Y "udp.port == 4791 && (ip.checksum.status == 0 || udp.length.bad $no_checksum)" 2>/dev/null)
 	echo "$bad" | head -n 5
 	[[ -z $bad ]]
 }

@@ -23,7 +23,8 @@ requires() {
 		case $item in
 		root) ((EUID == 0)) || skip "needs root" ;;
 		pmtu=*) ((PMTU >= ${item#*=})) || skip "path MTU ${item#*=} needs Linux 6.6, this is $(uname -r)" ;;
-		io=*) [[ ${XR_IO:-xdp} == "${item#*=}" ]] || skip "needs --io ${item#*=}" ;;
+		io=xdp) [[ ${XR_IO:-xdp} == xdp ]] || skip "XDP only" ;;
+		io=socket) [[ ${XR_IO:-xdp} == socket ]] || skip "UDP sockets only" ;;
 		*) command -v "$item" >/dev/null || skip "needs the program $item" ;;
 		esac
 	done

@@ -6,6 +6,8 @@
 #      initial namespace                          namespace b
 #   rxea (rdma_rxe) on va --------- veth --------- vb: xroced, device xr_vb
 #   10.9.0.1 fd09::1                              10.9.0.2 fd09::2
+#
+# XR_IO=socket: xroced with UDP sockets
 source selftests/lib/shell.bash
 build=${XR_BUILD:-$PWD/build}
 work=$(mktemp -d)
@@ -34,7 +36,7 @@ serves_or_ended() {
 }
 
 start_xroced() {
-	nsenter --net=/run/netns/b "$build/xroced" --interface vb --name xr_vb --spin-us 0 --max-mr 65536 \
+	nsenter --net=/run/netns/b "$build/xroced" --io "${XR_IO:-xdp}" --interface vb --name xr_vb --spin-us 0 --max-mr 65536 \
 		>"$work/xroced.log" 2>&1 &
 	daemon=$!
 	POLL=0.1 wait_for 30 serves_or_ended && alive $daemon && return 0
