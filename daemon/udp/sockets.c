@@ -123,7 +123,7 @@ static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared, bool mu
 	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, multicast);
 	if (ipv6)
 		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, multicast);
-	/* RoCE v2 packets may have the checksum 0, also over IPv6 (RFC 6936): the ICRC protects them. */
+	/* RoCE v2 packets may have the checksum 0, also over IPv6: the ICRC protects them. */
 	if (ipv6)
 		set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Linux 5.0; without it the kernel joins no packets */

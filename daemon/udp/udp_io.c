@@ -31,7 +31,7 @@ struct udp_io {
 	uint32_t receive_buffer;    /* bytes */
 	const struct xd_udp *first; /* the first worker's socket */
 	const struct xd_udp *of_worker[XR_MAX_WORKERS];
-	int solicitor;		    /* socket of the control thread; -1: none */
+	int solicitor; /* socket of the control thread; -1: none */
 };
 
 static struct udp_io *udp_io_of(struct xd_io *io)
