@@ -19,6 +19,8 @@ $(eval $(call suite,vm/sysfs,240,$(VM) 230 $(VM_ENV) selftests/vm/guest/sysfs,$$
 $(eval $(call suite,vm/tiers,240,$(VM) 220 $(VM_ENV) bash -c "echo 16 >/proc/sys/vm/nr_hugepages && \
 	$(abspath $(BUILD))/selftests/daemon/tiers",$(BUILD)/selftests/daemon/tiers,parallel))
 
+$(eval $(call suite,long/vm/interop-socket,1200,$(VM) 1180 $(VM_ENV) XR_IO=socket selftests/vm/guest/interop,\
+	$(INTEROP_NEEDS),parallel long))
 $(eval $(call suite,long/vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop long,$(INTEROP_NEEDS),parallel long))
 $(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad,\
 	parallel long))
