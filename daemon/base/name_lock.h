@@ -11,8 +11,8 @@
 void xd_name_lock_path(const char *runtime_dir, const char *name, char path[XD_LOCK_PATH]);
 /*
  * Creates the runtime directory and locks `name`. private: the directory must be for this user
- * only, as others could offer sockets of their own there. Returns the descriptor that holds the lock, which
- * ends with the process at the latest, or -errno, which is logged.
+ * only, as others could offer sockets of their own there. Returns the descriptor that holds the
+ * lock, which ends with the process at the latest, or -errno, which is logged.
  */
 int xd_name_lock(const char *runtime_dir, bool private, const char *name);
 /* Removes the lock file and closes fd. Does nothing if fd is negative. */

@@ -26,7 +26,7 @@ struct xd_memory_tables {
 	struct xd_tables tables; /* first */
 	struct xd_hash qps, keys, addrs;
 	uint32_t psns, nak_rate;
-	size_t psns_size; /* mapped; 0: psns belongs to somebody else */
+	size_t psns_size;		  /* mapped; 0: psns belongs to somebody else */
 	pthread_mutex_t lock;		  /* of the lists and the ring */
 	struct xd_verdict_counts *counts; /* of the workers */
 	struct xd_verdict_counts ended;	  /* sums of workers that are no more */

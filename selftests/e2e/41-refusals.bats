@@ -36,6 +36,7 @@ gid_0_is() {
 }
 
 @test "an interface without address and native XDP is logged at the start" {
+	requires io=xdp
 	daemon_down a
 	on a ip address flush dev va
 	: >"$RUN/a/log"

@@ -164,6 +164,7 @@ damage() {
 }
 
 @test "corrupted packets are refused for what is wrong in them" {
+	requires io=xdp	# the kernel writes the IP header and the UDP checksum for sockets
 	damage rx_icrc_errors 1 'bits 1'
 	damage rx_icrc_errors 1 'field psn 5'
 	damage rx_icrc_errors 1 'field byte 100 7'
