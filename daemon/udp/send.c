@@ -97,6 +97,11 @@ static void join(struct xd_udp_tx *tx, struct xd_udp_message *m, uint32_t index,
 
 /* ---- frames ------------------------------------------------------------------------------- */
 
+static bool is_full(const struct xd_udp_tx *tx)
+{
+	return tx->frames == XD_UDP_TX_FRAMES || tx->messages == XD_UDP_TX_MESSAGES;
+}
+
 /*
  * The frame gets the identification that it will have if it continues the last message of its QP,
  * which it does unless that QP is unreliable and sends to another destination now.
@@ -104,12 +109,12 @@ static void join(struct xd_udp_tx *tx, struct xd_udp_message *m, uint32_t index,
 bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
 {
 	struct xd_udp_tx *tx = &xd_udp_of(s)->tx;
-	const struct xd_udp_message *m = message_of(tx, f->meta.qpn);
-	uint8_t *data = tx->area + (size_t)tx->frames * BUFFER;
+	const struct xd_udp_message *m;
+	uint8_t *data;
 
-	if (tx->frames == XD_UDP_TX_FRAMES || tx->messages == XD_UDP_TX_MESSAGES)
+	if (is_full(tx))
 		xd_udp_tx_flush(s, false);
-	if (tx->frames == XD_UDP_TX_FRAMES || tx->messages == XD_UDP_TX_MESSAGES) {
+	if (is_full(tx)) {
 		xd_count(&xd_udp_of(s)->stats.tx_full, 1);
 		return false;
 	}

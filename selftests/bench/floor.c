@@ -22,6 +22,11 @@
  * are printed: frames for 1000 packets, mean number of packets on their way when one is sent again
  * after a NAK, and mean time in ns until a missing packet has come.
  *
+ *   floor SECONDS socket NETNS-FILE IF NETNS-FILE IF PAYLOAD MEMORY
+ *
+ * The same through UDP sockets, without XDP: the sender passes as many packets as fit to a call,
+ * the receiver acknowledges what a call has returned, and four messages are under way.
+ *
  *   floor SECONDS words|writes|placed NETNS-FILE IF NETNS-FILE IF
  *   floor SECONDS words
  *
@@ -94,6 +99,8 @@ static bool measure(uint64_t duration, const char *what, char **args, int n)
 		floor_words(args, duration, PLACE_WORDS);
 	else if (!strcmp(what, "frames") && n == 7)
 		floor_frames(args, duration, args + 4);
+	else if (!strcmp(what, "socket") && n == 6)
+		floor_socket(args, duration, args + 4);
 	else if (!strcmp(what, "gso") && n == 8)
 		floor_gso(args, duration, args + 4);
 	else
@@ -113,6 +120,7 @@ int main(int argc, char **argv)
 	fprintf(stderr, "usage: floor SECONDS words\n"
 			"       floor SECONDS words|writes|placed NETNS IF NETNS IF\n"
 			"       floor SECONDS frames NETNS IF NETNS IF FRAME PAYLOAD MEMORY\n"
+			"       floor SECONDS socket NETNS IF NETNS IF PAYLOAD MEMORY\n"
 			"       floor SECONDS gso NETNS IF NETNS IF PAYLOAD MEMORY DROP REORDER\n");
 	return 2;
 }

@@ -23,6 +23,7 @@ struct shared {
 		uint64_t word __attribute__((aligned(64)));
 	} completed, to_worker[2], to_program[2], asleep[2], acked[2];
 	uint64_t used[ROLES]; /* processor time */
+	uint32_t address[2];  /* of the sides of a floor with sockets, network byte order */
 	struct {
 		uint64_t frames;	   /* GSO frames */
 		uint64_t asked, in_flight; /* packets sent again after a NAK; on their way then */
@@ -78,7 +79,15 @@ void floor_acknowledge(struct stream *s, bool asks);
  */
 void floor_stream(char **where, uint64_t duration_ns, struct stream *s, uint32_t frame);
 
+/* Ends a process of a role, and notes its processor time. */
+__attribute__((noreturn)) void floor_end(enum role role);
+/* Starts the process that looks for completions. */
+void floor_program(void);
+/* Ends the others, and prints the line: packets that the receiver got in ns. */
+void floor_report(uint64_t packets, uint32_t frame, uint64_t ns);
+
 /* The floors. args: as on the command line */
+void floor_socket(char **where, uint64_t duration_ns, char **args);
 void floor_frames(char **where, uint64_t duration_ns, char **args);
 void floor_gso(char **where, uint64_t duration_ns, char **args);
 

@@ -92,17 +92,34 @@ static void poll_completions(void)
 	}
 }
 
+void floor_end(enum role role)
+{
+	shared->used[role] = cpu_ns();
+	_exit(0);
+}
+
+void floor_program(void)
+{
+	if (new_process())
+		return;
+	poll_completions();
+	floor_end(PROGRAM);
+}
+
 static double mean(uint64_t sum, uint64_t n)
 {
 	return n ? (double)sum / (double)n : 0;
 }
 
-static void print_rate(const struct stream *s, uint32_t frame, double seconds)
+void floor_report(uint64_t packets, uint32_t frame, uint64_t ns)
 {
-	printf("floor\t%u\t%.0f", frame, (double)s->sent / seconds);
+	raw_stop(&shared->control);
+	shared->used[RECEIVER] = cpu_ns();
+	wait_for_all(2);
+	printf("floor\t%u\t%.0f", frame, (double)packets / ((double)ns / 1e9));
 	for (int i = 0; i < ROLES; i++)
-		printf("\t%.0f", mean(shared->used[i], s->sent));
-	printf("\t%.1f\t%.0f\t%.0f\n", mean(1000 * shared->repeat.frames, s->sent),
+		printf("\t%.0f", mean(shared->used[i], packets));
+	printf("\t%.1f\t%.0f\t%.0f\n", mean(1000 * shared->repeat.frames, packets),
 	       mean(shared->repeat.in_flight, shared->repeat.asked),
 	       mean(shared->repeat.gap_ns, shared->repeat.gaps));
 }
@@ -118,19 +135,10 @@ void floor_stream(char **where, uint64_t duration, struct stream *s, uint32_t fr
 	raw_wait_for_peers(&shared->control, 2, sender);
 	if (!sender) {
 		send_stream(s);
-		shared->used[SENDER] = cpu_ns();
-		_exit(0);
+		floor_end(SENDER);
 	}
-	if (!new_process()) {
-		poll_completions();
-		shared->used[PROGRAM] = cpu_ns();
-		_exit(0);
-	}
+	floor_program();
 	begin = now_ns();
 	receive_for(s, duration);
-	duration = now_ns() - begin;
-	raw_stop(&shared->control);
-	shared->used[RECEIVER] = cpu_ns();
-	wait_for_all(2);
-	print_rate(s, frame, (double)duration / 1e9);
+	floor_report(s->sent, frame, now_ns() - begin);
 }

@@ -247,6 +247,13 @@ class FloorGso(Floor):
         return {"frames": frames, "in_flight": in_flight, "gap_us": gap_ns / 1e3}
 
 
+class FloorSocket(FloorGso):
+    """The same through UDP sockets, without losses."""
+
+    def __init__(self, payload, memory=64 * KI):
+        self.payload, self.arguments = payload, ("socket", payload, memory)
+
+
 class FloorRate(Floor):
     """Messages of one frame a second, in thousands."""
 

@@ -7,8 +7,8 @@ import collections
 
 from hosts import Layout
 from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Crowd, Faulty, Floor, FloorGso, FloorLatency,
-                      FloorLocal, FloorLocalLatency, FloorRate, Frames, Idle, Latency, Life, Memcpy, PingPong, Rate, Senders,
-                      Streams, Tcp, TcpLatency)
+                      FloorLocal, FloorLocalLatency, FloorRate, FloorSocket, Frames, Idle, Latency, Life, Memcpy, PingPong,
+                      Rate, Senders, Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
@@ -126,11 +126,13 @@ def _ways():
               ("latency", Latency("ib_write_lat", 8), 0, "<=", 1.15),
               ("mtu1500", Bandwidth("ib_write_bw", 64 * KI), 1500, ">=", 1.15),
               ("idle", Idle(0), 0, "<=", 0)]
-    rows = []
+    rows = [row("floor-socket", "io", FloorSocket(4096), BARE, optional=True)]
     for name, program, mtu, op, limit in kinds:
         rows.append(row(f"io-{name}-xdp", "io", program, WAYS["xdp"][mtu], optional=True))
-        aim = own("value", op, limit) if name == "idle" else of(f"io-{name}-xdp", op, limit)
-        rows.append(row(f"io-{name}-socket", "io", program, WAYS["socket"][mtu], aim, optional=True))
+        aims = [own("value", op, limit) if name == "idle" else of(f"io-{name}-xdp", op, limit)]
+        if name.endswith("-64k"):
+            aims.append(of("floor-socket"))
+        rows.append(row(f"io-{name}-socket", "io", program, WAYS["socket"][mtu], *aims, optional=True))
     return rows
 
 
