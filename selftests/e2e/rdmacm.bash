@@ -59,7 +59,10 @@ perftest_cm() {
 		show_output
 		((try < 4))
 	done
-	grep -Eq '^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9]*\.?[0-9]*[1-9]' "$OUT/client"
+	has_result "$OUT/client" || {
+		show_output
+		return 1
+	}
 }
 
 # refused TEXT COMMAND...: succeeds if the command fails and prints the text. rdmacm-utils exit with negative numbers,
