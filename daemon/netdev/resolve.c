@@ -533,6 +533,12 @@ static int begin_path(struct xd_net *net, const struct xr_ah_attr *attr, struct 
 	return find_route(net, hop, &from);
 }
 
+/* Frames always do; the kernel sends datagrams without one where there are no neighbours. */
+static bool needs_mac(const struct xd_net *net)
+{
+	return !net->datagrams || net->link.has_neighbours;
+}
+
 struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *attr,
 				  xd_resolve_fn done, void *arg)
 {
@@ -549,7 +555,7 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 	xt_list_init(&r->link);
 	ret = begin_path(net, attr, &r->path, &ip);
 	xd_net_gid_hold(net, &r->hold, attr->sgid_index);
-	if (!ret && (!net->link.has_neighbours || look_up_neighbour(net, &ip, r->path.dmac)))
+	if (!ret && (!needs_mac(net) || look_up_neighbour(net, &ip, r->path.dmac)))
 		ret = 1;
 	if (ret) {
 		finish(r, ret > 0 ? 0 : ret);

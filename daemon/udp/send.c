@@ -71,6 +71,17 @@ static bool has_room(const struct xd_udp_tx *tx, const struct xd_udp_message *m,
 	       m->count < XD_UDP_SEGMENTS && m->total + size <= MAX_MESSAGE;
 }
 
+/* Returns the index of the port that a frame is sent from: any for one that is not of here. */
+static uint32_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_frame *f)
+{
+	const struct xr_udp *udp = (const void *)(f->data + f->meta.bth_off - XR_UDP_HLEN);
+	uint32_t i = 0;
+
+	while (i < XD_UDP_PORTS - 1 && tx->port[i] != xr_be16(udp->src))
+		i++;
+	return i;
+}
+
 static void begin_message(struct xd_udp_tx *tx, uint32_t qpn, uint32_t index, uint32_t size)
 {
 	struct xd_udp_message *m = &tx->message[tx->messages++];
@@ -82,6 +93,7 @@ static void begin_message(struct xd_udp_tx *tx, uint32_t qpn, uint32_t index, ui
 		.size = size,
 		.total = size,
 		.qpn = qpn,
+		.port = port_of(tx, &tx->frame[index]),
 	};
 	*last_of(tx, qpn) = (uint8_t)tx->messages;
 }
@@ -242,18 +254,6 @@ static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_
 	b->index[b->count++] = index;
 }
 
-/* Returns the index of the port that a message is sent from: any for one that is not of here. */
-static uint32_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
-{
-	const struct xd_udp_frame *f = &tx->frame[m->first];
-	const struct xr_udp *udp = (const void *)(f->data + f->meta.bth_off - XR_UDP_HLEN);
-	uint32_t i = 0;
-
-	while (i < XD_UDP_PORTS - 1 && tx->port[i] != ntohs(udp->src))
-		i++;
-	return i;
-}
-
 static void note_sent(struct xd_udp *u, uint32_t index)
 {
 	struct xd_udp_message *m = &u->tx.message[index];
@@ -332,8 +332,8 @@ static bool refused(struct xd_udp *u, int fd, uint32_t index, int err)
 	return true;
 }
 
-/* Sends the messages of a batch, which have the same port. Returns false if there is no room. */
-static bool send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
+/* Sends the messages of a batch, which have the same port, until the kernel has no room. */
+static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 {
 	uint32_t done = 0;
 	int n;
@@ -343,7 +343,7 @@ static bool send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 		n = sendmmsg(fd, b->msg + done, b->count - done, MSG_DONTWAIT);
 		if (n < 0) {
 			if (!refused(u, fd, b->index[done], -errno))
-				return false;
+				return;
 			done++;
 			continue;
 		}
@@ -351,7 +351,6 @@ static bool send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 			note_sent(u, b->index[done++]);
 		u->tx.stalled = false;
 	}
-	return true;
 }
 
 /* Sends the messages from one port. */
@@ -363,7 +362,7 @@ static void send_from(struct xd_udp *u, uint32_t port)
 	for (uint32_t i = 0; i < u->tx.messages; i++) {
 		const struct xd_udp_message *m = &u->tx.message[i];
 
-		if (!m->is_sent && port_of(&u->tx, m) == port)
+		if (!m->is_sent && m->port == port)
 			add_to_batch(u, b, i);
 	}
 	if (b->count)
@@ -385,6 +384,7 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 {
 	struct xd_udp *u = xd_udp_of(s);
 	struct xd_udp_tx *tx = &u->tx;
+	uint32_t ports = 0; /* bit by index: those with messages */
 
 	tx->stalled = false;
 	if (!tx->messages)
@@ -395,11 +395,13 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 	}
 	tx->left = 0;
 	tx->unsent = 0;
-	for (uint32_t i = 0; i < tx->messages; i++)
+	for (uint32_t i = 0; i < tx->messages; i++) {
 		tx->unsent += !tx->message[i].is_sent;
+		ports |= 1u << tx->message[i].port;
+	}
 	tx->stalled = true;
-	for (uint32_t i = 0; i < XD_UDP_PORTS && tx->unsent; i++)
-		send_from(u, i);
+	for (; ports; ports &= ports - 1)
+		send_from(u, (uint32_t)__builtin_ctz(ports));
 	if (tx->unsent)
 		return;
 	tx->stalled = false;

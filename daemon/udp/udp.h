@@ -72,7 +72,8 @@ struct xd_udp_message {
 	uint32_t size;	/* bytes behind the UDP header of each frame but the last */
 	uint32_t total; /* of all frames */
 	uint32_t qpn;
-	bool ended; /* the last frame is shorter */
+	uint32_t port; /* index of the port that it leaves from */
+	bool ended;    /* the last frame is shorter */
 	bool is_sent;
 };
 

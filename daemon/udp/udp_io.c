@@ -28,8 +28,7 @@ struct udp_io {
 	struct xd_tables *memory; /* with which workers check packets */
 	bool ipv6;
 	uint32_t workers;
-	uint32_t receive_buffer;    /* bytes */
-	const struct xd_udp *first; /* the first worker's socket */
+	uint32_t receive_buffer; /* bytes */
 	const struct xd_udp *of_worker[XR_MAX_WORKERS];
 	int solicitor; /* socket of the control thread; -1: none */
 };
@@ -159,10 +158,8 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 		close_socket(&u->socket);
 		return err;
 	}
-	if (!worker) {
-		w->first = u;
+	if (!worker)
 		w->receive_buffer = xd_udp_receive_buffer(u->socket.fd);
-	}
 	w->of_worker[worker] = u;
 	*socket = &u->socket;
 	return 0;
@@ -203,7 +200,7 @@ static unsigned int workers(const struct xd_io *io)
 static int attach(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
-	int err = w->workers > 1 ? xd_udp_steer(w->first->socket.fd, w->workers) : 0;
+	int err = w->workers > 1 ? xd_udp_steer(w->of_worker[0]->socket.fd, w->workers) : 0;
 
 	if (err)
 		xd_log(XD_ERR, "steering packets to %u UDP sockets: %s", w->workers,
@@ -294,7 +291,7 @@ static void show(const struct xd_io *io, struct json *j)
 	json_number(j, "port", XR_UDP_PORT);
 	json_boolean(j, "ipv6", w->ipv6);
 	json_number(j, "receive_buffer", w->receive_buffer);
-	json_boolean(j, "segmentation", w->first && sends_gso(&w->first->socket));
+	json_boolean(j, "segmentation", sends_gso(&w->of_worker[0]->socket));
 	json_text(j, "checks", w->filter ? "kernel and daemon" : "daemon");
 	if (w->filter)
 		json_text(j, "pins", xd_filter_pins(w->filter));
@@ -346,7 +343,7 @@ static int check_port(const struct udp_io *w)
 	return fd;
 }
 
-/* With CAP_BPF the kernel checks packets as well, on maps that bpftool shows. */
+/* With CAP_BPF and CAP_PERFMON the kernel checks packets as well, on maps that bpftool shows. */
 static int make_tables(struct udp_io *w)
 {
 	const struct xd_options *opt = w->config.opt;

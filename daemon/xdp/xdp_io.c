@@ -28,7 +28,7 @@ struct xdp_io {
 	struct xd_xdp *xdp;
 	struct xd_gso gso;
 	uint32_t queues, workers;
-	const struct xd_socket *first; /* the first worker's; NULL: closed */
+	const struct xd_socket *first; /* the first worker's */
 };
 
 static struct xdp_io *xdp_io_of(struct xd_io *io)
