@@ -97,9 +97,10 @@ static inline int xd_gid_held(const struct xd_gid_hold *hold)
  * Resolves the path to a destination: the next hop by the kernel's routing table, its MAC by the
  * neighbour table; a missing neighbour is solicited and its reply awaited. With datagrams, the MAC
  * is 0 on an interface without neighbours. An address of another interface of this host is a
- * neighbour, if frames get there. done() is called once, possibly before this function returns: with 0 and the path, or with -EINVAL (no such GID index),
- * -ENETUNREACH (no route through this interface), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM.
- * Returns a handle for xd_net_resolve_cancel(), or NULL if done() was called already.
+ * neighbour, if frames get there. done() is called once, possibly before this function returns:
+ * with 0 and the path, or with -EINVAL (no such GID index), -ENETUNREACH (no route through this
+ * interface), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM. Returns a handle for
+ * xd_net_resolve_cancel(), or NULL if done() was called already.
  */
 struct xd_resolve;
 typedef void (*xd_resolve_fn)(void *arg, int err, const struct xt_path *path);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "daemon/io/gso_queue.h"
+#include "gso_queue.h"
 
 /* A run as one message of a packet socket */
 struct xd_gso_message {

@@ -14,8 +14,8 @@
 
 #include "daemon/base/log.h"
 #include "daemon/io/count.h"
-#include "daemon/io/gso_queue.h"
-#include "daemon/io/gso_split.h"
+#include "gso_queue.h"
+#include "gso_split.h"
 #include "gso_send.h"
 #include "rx_depth.h"
 

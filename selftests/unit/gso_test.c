@@ -14,8 +14,8 @@
 #include <xroce/parse.h>
 
 #include "daemon/base/options.h"
-#include "daemon/io/gso_queue.h"
-#include "daemon/io/gso_split.h"
+#include "daemon/xdp/gso_queue.h"
+#include "daemon/xdp/gso_split.h"
 #include "daemon/xdp/gso.h"
 #include "daemon/xdp/gso_send.h"
 #include "daemon/xdp/xsk.h"

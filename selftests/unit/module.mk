@@ -28,8 +28,8 @@ $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix da
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
 	$(addprefix daemon/datapath/,capture.c capture_options.c) \
 	$(addprefix daemon/cli/,capture_filter.c capture_rings.c names.c options.c pcapng.c),,-ljansson,,parallel))
-$(eval $(call test_program,unit/gso,selftests/unit/gso_test.c $(addprefix daemon/io/,gso_queue.c gso_run.c gso_split.c) \
-	$(addprefix daemon/xdp/,gso.c gso_send.c) daemon/transport/checksum.c,,,,parallel))
+$(eval $(call test_program,unit/gso,selftests/unit/gso_test.c daemon/io/gso_run.c \
+	$(addprefix daemon/xdp/,gso.c gso_queue.c gso_send.c gso_split.c) daemon/transport/checksum.c,,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap.c,,,,parallel))

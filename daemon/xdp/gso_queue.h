@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gso_run.h"
+#include "daemon/io/gso_run.h"
 
 /* Runs that are sent at once, at most */
 #define XD_GSO_RUNS 4
