@@ -7,7 +7,7 @@ PROVIDER_SRCS := \
 		adopt.c convert.c discard.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
 	$(addprefix provider/verbs/, \
 		advise_mr.c ah.c async_event.c buf.c child.c comp_channel.c context.c context_alloc.c cq.c cq_arm.c \
-		cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c dm.c drain.c dv.c event_socket.c fast_mr.c faults.c \
+		cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c direct_path.c dm.c drain.c dv.c event_socket.c fast_mr.c faults.c \
 		integrity.c mr.c mw.c nap.c others.c pd.c pool.c post.c qp.c qp_ex.c query.c request.c rw.c srq.c token_file.c \
 		xrc.c) \
 	$(addprefix provider/cm/, \
@@ -24,6 +24,16 @@ PROGRAMS += $(BUILD)/libxroce.so
 $(BUILD)/libxroce.so.1: $(BUILD)/libxroce.so
 	$(Q)ln -sf $(<F) $@
 PROGRAMS += $(BUILD)/libxroce.so.1
+
+# The transport in the program, which libxroce.so loads for direct contexts
+HOST_SRCS := $(addprefix provider/host/, \
+		ah.c cq.c engine_ops.c events.c guard_signals.c host.c local.c mr.c objects.c pd.c progress.c qp.c rounds.c) \
+	$(transport_SRCS) \
+	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \
+	$(addprefix daemon/udp/,receive.c send.c udp_socket.c)
+$(eval $(call shared_library,libxroce-direct.so,$(HOST_SRCS),provider/host/libxroce-direct.map,-pthread -lisal -lz))
+PROGRAMS += $(BUILD)/libxroce-direct.so
+INSTALL += 644:$(BUILD)/libxroce-direct.so:$(PREFIX)/lib/xroce/libxroce-direct.so
 
 # For programs that dlopen() libibverbs. It depends on libxroce.so and libibverbs.so.1, in this order.
 $(eval $(call shared_library,libxroce-dl.so,provider/preload/dl_stub.c,provider/preload/dl_stub.map,\

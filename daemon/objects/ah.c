@@ -14,6 +14,7 @@
 #include "drain.h"
 #include "objects.h"
 #include "pd.h"
+#include "port.h"
 #include "qp.h"
 #include "resolve.h"
 
@@ -200,6 +201,9 @@ static int reply_path(struct xd_client *c, const void *request, const struct xt_
 
 	memcpy(r->mac, path->loopback ? path->smac : path->dmac, sizeof(r->mac));
 	r->vlan = path->vlan;
+	r->max_mtu = xd_port_mtu(c->dev);
+	r->flags = path->loopback ? XR_RESOLVED_LOCAL : 0;
+	r->sgid = path->sgid;
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A worker's UDP sockets, for the files of this folder: sockets.c opens them, receive.c and send.c
- * implement struct xd_socket_ops, udp_io.c makes them the way of a device.
+ * A worker's UDP sockets, for the files of this folder: sockets.c opens them, udp_socket.c, receive.c
+ * and send.c implement struct xd_socket_ops, udp_io.c makes them the way of a device. The direct host
+ * (provider/host/) uses all but sockets.c and udp_io.c.
  *
  * All sockets are of family AF_INET6 and carry IPv4 as well, unless the kernel has no IPv6. None is
  * connected: an unconnected socket that forbids fragmentation sends the IPv4 identification 0, and
@@ -135,6 +136,20 @@ static inline const struct xd_udp *xd_const_udp_of(const struct xd_socket *s)
 {
 	return (const struct xd_udp *)s;
 }
+
+/* Packets that wait for xd_socket_tx_flush() */
+static inline uint32_t xd_udp_queued(const struct xd_socket *s)
+{
+	return xd_const_udp_of(s)->tx.frames;
+}
+
+/* ---- udp_socket.c ---- */
+
+/*
+ * Returns one without descriptors, verdict and buffers, which the caller adds, or NULL.
+ * xd_socket_close() closes and frees what it has. joins: the kernel segments
+ */
+struct xd_udp *xd_udp_new(bool ipv6, const uint8_t *mac, bool joins);
 
 /* ---- sockets.c ---- */
 

@@ -45,68 +45,6 @@ static const struct udp_io *const_udp_io_of(const struct xd_io *io)
 
 /* ---- sockets ------------------------------------------------------------------------------ */
 
-static void close_socket(struct xd_socket *s)
-{
-	struct xd_udp *u = xd_udp_of(s);
-
-	if (s->fd >= 0)
-		close(s->fd);
-	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
-		if (u->tx.fd[i] >= 0)
-			close(u->tx.fd[i]);
-	xd_verdict_free(u->verdict);
-	xd_udp_rx_free(u);
-	xd_udp_tx_free(u);
-	free(u);
-}
-
-static bool tx_pending(const struct xd_socket *s)
-{
-	return xd_const_udp_of(s)->tx.unsent;
-}
-
-static bool tx_stalled(const struct xd_socket *s)
-{
-	return xd_const_udp_of(s)->tx.stalled;
-}
-
-static bool sends_gso(const struct xd_socket *s)
-{
-	return __atomic_load_n(&xd_const_udp_of(s)->tx.joins, __ATOMIC_RELAXED);
-}
-
-static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
-{
-	const struct xd_udp *u = xd_const_udp_of(s);
-
-	*stats = (struct xd_socket_stats){
-		.tx_kicks = xd_counted(&u->stats.tx_kicks),
-		.tx_full = xd_counted(&u->stats.tx_full),
-		.tx_refused = xd_counted(&u->stats.tx_refused),
-		.tx_gso_frames = xd_counted(&u->stats.tx_gso_frames),
-		.tx_gso_packets = xd_counted(&u->stats.tx_gso_packets),
-		.rx_gso_frames = xd_counted(&u->stats.rx_gso_frames),
-		.rx_gso_packets = xd_counted(&u->stats.rx_gso_packets),
-		.rx_ring_full = xd_udp_dropped(s->fd),
-	};
-}
-
-static const struct xd_socket_ops udp_ops = {
-	.close = close_socket,
-	.recv = xd_udp_recv,
-	.recv_done = xd_udp_recv_done,
-	.pending = xd_udp_rx_pending,
-	.tx_get = xd_udp_tx_get,
-	.tx_put = xd_udp_tx_put,
-	.tx_cancel = xd_udp_tx_cancel,
-	.tx_flush = xd_udp_tx_flush,
-	.tx_pending = tx_pending,
-	.tx_stalled = tx_stalled,
-	.sends_gso = sends_gso,
-	.stats = read_stats,
-	.kernel_headers = true,
-};
-
 static int open_ports(struct udp_io *w, struct xd_udp *u)
 {
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {
@@ -139,23 +77,17 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 		       struct xd_socket **socket)
 {
 	struct udp_io *w = udp_io_of(io);
-	struct xd_udp *u = calloc(1, sizeof(*u));
+	struct xd_udp *u = xd_udp_new(w->ipv6, w->config.link->mac,
+				      w->config.opt->gso != XD_GSO_OFF);
 	int err;
 
 	(void)receivers;
 	if (!u)
 		return -ENOMEM;
-	u->socket.ops = &udp_ops;
-	u->socket.fd = -1;
-	u->ipv6 = w->ipv6;
-	u->tx.joins = w->config.opt->gso != XD_GSO_OFF;
-	memcpy(u->mac, w->config.link->mac, sizeof(u->mac));
-	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
-		u->tx.fd[i] = -1;
 	err = open_all(w, u, worker);
 	if (err) {
 		xd_log(XD_ERR, "UDP sockets of worker %u: %s", worker, strerror(-err));
-		close_socket(&u->socket);
+		xd_socket_close(&u->socket);
 		return err;
 	}
 	if (!worker)
@@ -291,7 +223,7 @@ static void show(const struct xd_io *io, struct json *j)
 	json_number(j, "port", XR_UDP_PORT);
 	json_boolean(j, "ipv6", w->ipv6);
 	json_number(j, "receive_buffer", w->receive_buffer);
-	json_boolean(j, "segmentation", sends_gso(&w->of_worker[0]->socket));
+	json_boolean(j, "segmentation", xd_socket_sends_gso(&w->of_worker[0]->socket));
 	json_text(j, "checks", w->filter ? "kernel and daemon" : "daemon");
 	if (w->filter)
 		json_text(j, "pins", xd_filter_pins(w->filter));

@@ -123,7 +123,8 @@ struct xr_msg {
 	X(UMAD_UNREGISTER, umad_unregister, XR_BODY(struct xr_umad_agent), XR_FOR_UMAD) \
 	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD) \
 	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr, XR_BODY(struct xr_alloc_integrity_mr_req), 0) \
-	X(MONITOR, monitor, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS)
+	X(MONITOR, monitor, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(LEND, lend, XR_BODY(struct xr_lend_req), 0)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -632,7 +633,11 @@ struct xr_resolve_ah_req {
 struct xr_resolve_ah_rep {
 	__u8 mac[6];
 	__u16 vlan; /* 0: untagged */
+	__u32 max_mtu;	     /* largest path MTU of the port, bytes */
+	__u32 flags;	     /* XR_RESOLVED_* */
+	struct xr_addr sgid; /* GID of attr.sgid_index */
 };
+#define XR_RESOLVED_LOCAL 1 /* dgid is a GID of this device */
 
 /*
  * ATTACH_MCAST, DETACH_MCAST: a UD QP and the multicast group of a GID, ff00::/8 or
@@ -644,6 +649,36 @@ struct xr_mcast_req {
 	__u32 qp;
 	__u32 reserved;
 	struct xr_addr gid;
+};
+
+/* ---- direct contexts ------------------------------------------------------------ */
+
+/*
+ * LEND: the client runs the transport itself, for its own QPs, on a slot of the device: a UDP
+ * socket of the group to which packets for port 4791 are steered by their QPN. The client has it
+ * until its connection ends. Objects that it creates by other requests are independent of that.
+ *
+ * fds: the socket that receives, `ports` sockets that send, and the daemon's end of the client's
+ * event socket, so that the client can write asynchronous events of its QPs to it.
+ *
+ * EOPNOTSUPP: the device has no slots; EPERM: they are not for this user; EBUSY: none is free;
+ * EINVAL: flags, or the client has a slot.
+ */
+struct xr_lend_req {
+	__u32 flags; /* 0 */
+	__u32 reserved;
+};
+#define XR_LEND_PORTS 8
+struct xr_lend_rep {
+	__u32 slot;		      /* number, for tools */
+	__u32 qpn_modulus, qpn_rest;  /* QPNs whose packets arrive: rest modulo modulus */
+	__u32 ipv6;		      /* family of the sockets is AF_INET6, for IPv4 as well */
+	__u32 receive_buffer;	      /* bytes, as the kernel counts them */
+	__u32 segments;		      /* the kernel may segment */
+	__u32 ports;		      /* number of sockets that send, 1..XR_LEND_PORTS */
+	__u16 port[XR_LEND_PORTS];    /* their UDP ports, host order */
+	__u8 mac[6];		      /* of the interface */
+	__u8 reserved[2];
 };
 
 /* ---- events ------------------------------------------------------------------- */

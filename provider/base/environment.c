@@ -12,6 +12,7 @@ static const char *const names[XP_VARIABLES] = {
 	[XP_DEVICES] = "XROCE_DEVICES",
 	[XP_HIDE] = "XROCE_HIDE",
 	[XP_ORDER] = "XROCE_ORDER",
+	[XP_PATH] = "XROCE_PATH",
 };
 
 static __thread const struct xp_environment *used;

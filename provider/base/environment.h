@@ -14,6 +14,7 @@ enum xp_variable {
 	XP_DEVICES,
 	XP_HIDE,
 	XP_ORDER,
+	XP_PATH,
 	XP_VARIABLES,
 };
 

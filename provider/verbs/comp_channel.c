@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Completion channels. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
+#include "provider/host/host.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
@@ -98,6 +100,21 @@ static struct xp_cq *notify_armed_cq(struct xp_channel *ch)
 	return cq;
 }
 
+/*
+ * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
+ * packet wakes it without another thread in between.
+ */
+static int await_event(struct xp_channel *ch)
+{
+	const struct xp_context *ctx = ch->ctx;
+	int flags = fcntl(ch->events->fd, F_GETFL);
+
+	if (flags < 0 || !(flags & O_NONBLOCK))
+		return ctx->host_ops->wait(ctx->host, ch->events->fd);
+	ctx->host_ops->poll(ctx->host);
+	return 0;
+}
+
 int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **cq_context)
 {
 	struct xp_channel *ch = xp_channel(ibch);
@@ -107,7 +124,9 @@ int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **
 
 	if (xp_health(ctx) == XP_FORKED)
 		return xp_fail(xp_refuse("ibv_get_cq_event", EIO, "%s", XP_FORKED_TEXT));
-	err = xp_event_read(ch->events, &cq, cq_counter);
+	err = ctx->host ? await_event(ch) : 0;
+	if (!err)
+		err = xp_event_read(ch->events, &cq, cq_counter);
 	if (err == -ENODATA) {
 		xp_set_gone(ctx);
 		cq = notify_armed_cq(ch);

@@ -13,6 +13,7 @@
 #include "provider/verbs/cq.h"
 #include "provider/verbs/cq_arm.h"
 #include "provider/verbs/device.h"
+#include "provider/verbs/direct_path.h"
 #include "provider/verbs/dm.h"
 #include "provider/verbs/event_socket.h"
 #include "provider/verbs/faults.h"
@@ -168,6 +169,9 @@ static int connect_context(struct xp_context *ctx, const uint8_t *token)
 		err = xp_request(ctx, XR_MSG_QUERY_DEVICE, NULL, 0, &ctx->attr, sizeof(ctx->attr));
 	if (err)
 		return ctx->conn.broken ? -EIO : err;
+	err = xp_direct_path_open(ctx);
+	if (err)
+		return err;
 	send_proc_files(ctx);
 	err = xp_faults_load(ctx);
 	xp_conn_set_timeout(&ctx->conn, 0);
@@ -248,6 +252,7 @@ int xp_close_device(struct ibv_context *ibctx)
 	for (; ctx; ctx = child) {
 		child = ctx->child;
 		xp_fork_unwatch(ctx);
+		xp_direct_path_close(ctx);
 		if (xp_health(ctx) == XP_HEALTHY)
 			wait_for_end(ctx);
 		xp_context_free(ctx);

@@ -48,6 +48,10 @@ struct xp_context {
 
 	struct xr_query_device_rep attr;
 
+	/* Direct contexts (direct_path.h); NULL: requests go to the daemon */
+	const struct xp_host_ops *host_ops;
+	struct xp_host *host;
+
 	/* child.c */
 	/*
 	 * Opens a context. token: NULL, or that of a context whose objects the new one may import

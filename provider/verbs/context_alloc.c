@@ -7,6 +7,7 @@
 #include "provider/base/libibverbs.h"
 #include "provider/verbs/context.h"
 #include "provider/verbs/context_alloc.h"
+#include "provider/verbs/direct_path.h"
 #include "provider/verbs/device.h"
 #include "provider/verbs/event_socket.h"
 
@@ -96,6 +97,7 @@ void xp_context_free(struct xp_context *ctx)
 	struct verbs_context *v = verbs_get_ctx(ctx->ibctx);
 	unsigned int i;
 
+	xp_direct_path_close(ctx);
 	xp_conn_close(&ctx->conn);
 	xp_event_socket_free(ctx->async);
 	xp_shm_unmap_all(&ctx->shm);

@@ -6,6 +6,7 @@
 #include "provider/base/clock.h"
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
+#include "provider/host/host.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/cq_members.h"
 #include "provider/verbs/cq_pause.h"
@@ -170,6 +171,17 @@ static int poll_flushed(struct xp_cq *cq, int n, struct ibv_wc *wc)
 	return got + poll_flushed_srqs(cq, n - got, wc + got);
 }
 
+/* After a round of the engine of a direct context */
+static int poll_again(struct xp_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got;
+
+	xp_lock(&cq->lock);
+	got = cq->flushing ? 0 : poll_ring(cq, n, wc);
+	xp_unlock(&cq->lock);
+	return got;
+}
+
 int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
@@ -187,7 +199,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		cq->flushing = true;
 		got += poll_flushed(cq, n - got, wc + got);
 	}
-	if (!got)
+	if (!got && !ctx->host)
 		pause = xp_pause_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
@@ -195,6 +207,8 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		return got;
 	}
 	xp_check_health(ctx);
+	if (ctx->host)
+		return ctx->host_ops->poll(ctx->host) ? poll_again(cq, n, wc) : 0;
 	xp_pause(cq, &pause);
 	return 0;
 }
@@ -239,7 +253,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	xp_lock(&cq->lock);
 	note_poll(cq);
 	got = poll_one(cq, cqe);
-	if (yield && !got)
+	if (yield && !got && !ctx->host)
 		pause = xp_pause_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
@@ -247,7 +261,13 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 		return 0;
 	}
 	xp_check_health(ctx);
-	if (yield)
+	if (ctx->host && ctx->host_ops->poll(ctx->host)) {
+		xp_lock(&cq->lock);
+		got = poll_one(cq, cqe);
+		xp_unlock(&cq->lock);
+		return got ? 0 : ENOENT;
+	}
+	if (yield && !ctx->host)
 		xp_pause(cq, &pause);
 	return ENOENT;
 }

@@ -85,7 +85,7 @@ static int send_registration(struct xp_context *ctx, const struct registration *
 		.rep = rep,
 		.rep_len = sizeof(*rep),
 	};
-	bool first = !__atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE);
+	bool first = !ctx->host && !__atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE);
 	struct proc_fds proc;
 
 	memcpy(fds, l->fds, l->nfds * sizeof(int));
@@ -199,7 +199,8 @@ static int try_to_register(struct xp_context *ctx, struct xp_mr *mr, struct regi
 	int err;
 
 	r->layout = (struct xp_layout){ 0 };
-	err = explain_proc(xp_lay_out(&range, ctx->uffd_device, &r->layout));
+	/* A direct context accesses the memory where it is. */
+	err = ctx->host ? 0 : explain_proc(xp_lay_out(&range, ctx->uffd_device, &r->layout));
 	if (!err) {
 		req = new_request(mr, r);
 		err = req ? send_registration(ctx, r, req, &rep) : -ENOMEM;
@@ -278,7 +279,7 @@ int xp_send_proc_files(struct ibv_pd *ibpd)
 	static char byte;
 	struct ibv_mr *mr;
 
-	if (__atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE))
+	if (ctx->host || __atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE))
 		return 0;
 	mr = xp_reg_mr_iova2(ibpd, &byte, 1, (uintptr_t)&byte, IBV_ACCESS_ON_DEMAND);
 	return mr ? -xp_dereg_mr(mr) : -errno;

@@ -5,6 +5,7 @@
 
 #include "provider/base/cancel.h"
 #include "provider/base/debug.h"
+#include "provider/host/host.h"
 #include "provider/verbs/ah.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/qp.h"
@@ -14,7 +15,10 @@ void xp_ring_doorbell(struct xp_qp *qp)
 {
 	uint64_t one = 1;
 
-	if (xp_doorbell_ring(qp->doorbell, qp->slot)) {
+	if (qp->ctx->host) {
+		xp_doorbell_ring(qp->doorbell, qp->slot);
+		qp->ctx->host_ops->kick(qp->ctx->host);
+	} else if (xp_doorbell_ring(qp->doorbell, qp->slot)) {
 		int saved = errno, cancel = xp_cancel_off();
 
 		/* Fails only if the counter is full, which wakes as well, or the daemon is gone. */

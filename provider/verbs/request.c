@@ -7,6 +7,7 @@
 #include "provider/base/cancel.h"
 #include "provider/base/clock.h"
 #include "provider/base/debug.h"
+#include "provider/host/host.h"
 #include "provider/memory/tiers.h"
 #include "provider/verbs/device.h"
 #include "provider/verbs/request.h"
@@ -60,8 +61,14 @@ static void explain(const struct xp_context *ctx, uint32_t type, int err)
 /* Needs conn_lock. */
 static int call_locked(struct xp_context *ctx, struct xp_call *call)
 {
-	int err = xp_health(ctx) == XP_HEALTHY ? xp_conn_call(&ctx->conn, call) : -EIO;
+	int err;
 
+	if (xp_health(ctx) != XP_HEALTHY)
+		err = -EIO;
+	else if (ctx->host && ctx->host_ops->serves(call->type))
+		err = ctx->host_ops->call(ctx->host, call);
+	else
+		err = xp_conn_call(&ctx->conn, call);
 	if (err)
 		explain(ctx, call->type, err);
 	if (!ctx->conn.broken)
@@ -78,6 +85,16 @@ static void populate_piece(const struct xp_piece *piece)
 {
 	if (piece->ptr)
 		xp_populate((uintptr_t)piece->ptr, piece->ref->length, false);
+}
+
+/* Pieces of direct contexts are memory of the program already. */
+static int map_piece(struct xp_context *ctx, uint32_t type, struct xp_piece *piece,
+		     struct xp_shm_fds *fds)
+{
+	if (!ctx->host || !ctx->host_ops->serves(type))
+		return xp_shm_map(&ctx->shm, piece->ref, fds, &piece->ptr);
+	piece->ptr = piece->ref->length ? (void *)(uintptr_t)piece->ref->offset : NULL;
+	return 0;
 }
 
 int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *piece,
@@ -102,7 +119,7 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 	shm_fds.fd = fds;
 	shm_fds.n = call->rep_nfds;
 	for (i = 0; i < n && !err; i++)
-		err = xp_shm_map(&ctx->shm, piece[i].ref, &shm_fds, &piece[i].ptr);
+		err = map_piece(ctx, call->type, &piece[i], &shm_fds);
 	pthread_mutex_unlock(&ctx->conn_lock);
 	if (n)
 		xp_close_fds(fds, call->rep_nfds);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* UDP sockets of a worker as struct xd_socket. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/io/count.h"
+#include "daemon/io/verdict.h"
+#include "udp.h"
+
+static void close_socket(struct xd_socket *s)
+{
+	struct xd_udp *u = xd_udp_of(s);
+
+	if (s->fd >= 0)
+		close(s->fd);
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		if (u->tx.fd[i] >= 0)
+			close(u->tx.fd[i]);
+	xd_verdict_free(u->verdict);
+	xd_udp_rx_free(u);
+	xd_udp_tx_free(u);
+	free(u);
+}
+
+static bool tx_pending(const struct xd_socket *s)
+{
+	return xd_const_udp_of(s)->tx.unsent;
+}
+
+static bool tx_stalled(const struct xd_socket *s)
+{
+	return xd_const_udp_of(s)->tx.stalled;
+}
+
+static bool sends_gso(const struct xd_socket *s)
+{
+	return __atomic_load_n(&xd_const_udp_of(s)->tx.joins, __ATOMIC_RELAXED);
+}
+
+static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
+{
+	const struct xd_udp *u = xd_const_udp_of(s);
+
+	*stats = (struct xd_socket_stats){
+		.tx_kicks = xd_counted(&u->stats.tx_kicks),
+		.tx_full = xd_counted(&u->stats.tx_full),
+		.tx_refused = xd_counted(&u->stats.tx_refused),
+		.tx_gso_frames = xd_counted(&u->stats.tx_gso_frames),
+		.tx_gso_packets = xd_counted(&u->stats.tx_gso_packets),
+		.rx_gso_frames = xd_counted(&u->stats.rx_gso_frames),
+		.rx_gso_packets = xd_counted(&u->stats.rx_gso_packets),
+		.rx_ring_full = xd_udp_dropped(s->fd),
+	};
+}
+
+static const struct xd_socket_ops udp_ops = {
+	.close = close_socket,
+	.recv = xd_udp_recv,
+	.recv_done = xd_udp_recv_done,
+	.pending = xd_udp_rx_pending,
+	.tx_get = xd_udp_tx_get,
+	.tx_put = xd_udp_tx_put,
+	.tx_cancel = xd_udp_tx_cancel,
+	.tx_flush = xd_udp_tx_flush,
+	.tx_pending = tx_pending,
+	.tx_stalled = tx_stalled,
+	.sends_gso = sends_gso,
+	.stats = read_stats,
+	.kernel_headers = true,
+};
+
+struct xd_udp *xd_udp_new(bool ipv6, const uint8_t *mac, bool joins)
+{
+	struct xd_udp *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->socket.ops = &udp_ops;
+	u->socket.fd = -1;
+	u->ipv6 = ipv6;
+	u->tx.joins = joins;
+	memcpy(u->mac, mac, sizeof(u->mac));
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		u->tx.fd[i] = -1;
+	return u;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Completion channels and completion queues. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <xroce/bits.h>
+
+#include "requests.h"
+
+/* ---- channels ----------------------------------------------------------------------------- */
+
+int xp_do_create_channel(struct xp_host *h, struct xp_call *call)
+{
+	struct xp_channel_object *ch = calloc(1, sizeof(*ch));
+	struct xr_handle_rep rep = { 0 };
+	int fds[2], err = ch ? 0 : -ENOMEM;
+
+	if (!err && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		err = -errno;
+	if (err) {
+		free(ch);
+		return err;
+	}
+	ch->fd = fds[1];
+	err = shutdown(fds[1], SHUT_RD) ? -errno : 0;
+	if (!err)
+		err = xp_object_add(&h->objects, &ch->obj, XP_KIND_CHANNEL);
+	if (err) {
+		close(fds[0]);
+		close(fds[1]);
+		free(ch);
+		return err;
+	}
+	rep.handle = ch->obj.handle;
+	xp_reply(call, &rep, sizeof(rep));
+	call->rep_fds[0] = fds[0];
+	call->rep_nfds = 1;
+	return 0;
+}
+
+int xp_do_destroy_channel(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_handle_req *q = call->req;
+	struct xp_channel_object *ch = xp_object_get(&h->objects, XP_KIND_CHANNEL, q->handle);
+
+	if (!ch)
+		return -ENOENT;
+	if (ch->obj.refs)
+		return xp_host_refuse(h, -EBUSY, "the channel is used by %u CQs", ch->obj.refs);
+	xp_object_del(&h->objects, &ch->obj);
+	close(ch->fd);
+	free(ch);
+	return 0;
+}
+
+/* ---- completion queues -------------------------------------------------------------------- */
+
+static void init_events(struct xp_host *h, struct xp_cq_object *cq, uint64_t cookie)
+{
+	cq->completions = (struct xp_event_source){ .fd = cq->channel ? cq->channel->fd : -1,
+						    .cookie = cookie };
+	cq->async = (struct xp_event_source){ .fd = h->env.lent.events,
+					      .async = true,
+					      .cookie = cookie };
+}
+
+static int check(struct xp_host *h, const struct xr_create_cq_req *q)
+{
+	if (q->flags & ~(uint32_t)XR_CQF_IGNORE_OVERRUN)
+		return xp_host_refuse(h, -EOPNOTSUPP, "flags 0x%x, supported 0x%x", q->flags,
+				      XR_CQF_IGNORE_OVERRUN);
+	if (q->vector >= h->env.vectors)
+		return xp_host_refuse(h, -EINVAL, "comp_vector %u, the device has %u", q->vector,
+				      h->env.vectors);
+	if (!q->depth || q->depth > XR_MAX_CQE)
+		return xp_host_refuse(h, -EINVAL, "cqe %u, limit %u", q->depth, XR_MAX_CQE);
+	return 0;
+}
+
+int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_create_cq_req *q = call->req;
+	struct xp_channel_object *ch = xp_object_get(&h->objects, XP_KIND_CHANNEL, q->channel);
+	struct xr_create_cq_rep rep = { 0 };
+	struct xp_cq_object *cq;
+	int err = check(h, q);
+
+	if (err || (q->channel && !ch))
+		return err ? err : -ENOENT;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	cq->depth = xr_pow2_roundup(q->depth);
+	cq->ring = xp_queue_new(cq->depth, sizeof(struct xr_cqe), &cq->ring_size);
+	err = cq->ring ? xp_object_add(&h->objects, &cq->obj, XP_KIND_CQ) : -ENOMEM;
+	if (err) {
+		xp_shared_free(cq->ring, cq->ring_size);
+		free(cq);
+		return err;
+	}
+	cq->channel = ch;
+	if (ch)
+		ch->obj.refs++;
+	init_events(h, cq, q->cookie);
+	xt_cq_init(&cq->xt, cq->ring, cq->depth);
+	cq->xt.ignore_overrun = q->flags & XR_CQF_IGNORE_OVERRUN;
+	cq->xt.owner = cq;
+	rep.handle = cq->obj.handle;
+	rep.depth = cq->depth;
+	rep.ring = xp_shared_ref(cq->ring, cq->ring_size);
+	xp_reply(call, &rep, sizeof(rep));
+	return 0;
+}
+
+int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_handle_req *q = call->req;
+	struct xp_cq_object *cq = xp_object_get(&h->objects, XP_KIND_CQ, q->handle);
+	struct xr_destroy_rep rep;
+
+	if (!cq)
+		return -ENOENT;
+	if (cq->obj.refs)
+		return xp_host_refuse(h, -EBUSY, "%u QPs and SRQs use the CQ", cq->obj.refs);
+	xp_host_enter(h);
+	xt_cq_drop_late(&cq->xt);
+	if (cq->moderated) {
+		xt_cq_drop_held(&cq->xt);
+		xt_cq_moderation_release(h->engine);
+	}
+	rep.comp_events = xp_event_end(h, &cq->completions);
+	rep.async_events = xp_event_end(h, &cq->async);
+	xp_host_leave_quietly(h);
+	if (cq->channel)
+		cq->channel->obj.refs--;
+	xp_object_del(&h->objects, &cq->obj);
+	xp_shared_free(cq->ring, cq->ring_size);
+	free(cq);
+	xp_reply(call, &rep, sizeof(rep));
+	return 0;
+}
+
+int xp_do_check_cq(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_handle_req *q = call->req;
+	struct xp_cq_object *cq = xp_object_get(&h->objects, XP_KIND_CQ, q->handle);
+
+	if (!cq)
+		return -ENOENT;
+	xp_host_enter(h);
+	xt_cq_check_armed(&h->flow, &cq->xt, h->now);
+	xp_host_leave(h);
+	return 0;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The callbacks of the engine (struct xt_ops): frames, events, mirror of QPs and keys. */
+#include <infiniband/verbs.h>
+
+#include "daemon/io/tables.h"
+#include "internal.h"
+#include "requests.h"
+
+static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
+{
+	struct xp_host *h = ctx;
+
+	return xd_socket_tx_get(h->socket, len, frame);
+}
+
+static void op_tx_put(void *ctx, struct xt_frame *frame)
+{
+	struct xp_host *h = ctx;
+
+	xd_socket_tx_put(h->socket, frame);
+}
+
+static void op_tx_push(void *ctx)
+{
+	struct xp_host *h = ctx;
+
+	xd_socket_tx_flush(h->socket, false);
+}
+
+static void op_cq_event(void *ctx, struct xt_cq *cq)
+{
+	struct xp_cq_object *c = cq->owner;
+
+	xp_event_raise(ctx, &c->completions, 0);
+}
+
+static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+{
+	struct xp_qp_object *q = qp ? xt_qp_info(qp)->owner : NULL;
+	struct xp_cq_object *c = cq ? cq->owner : NULL;
+
+	if (q)
+		xp_event_raise(ctx, &q->async, type);
+	else if (c)
+		xp_event_raise(ctx, &c->async, type);
+}
+
+static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+{
+	struct xp_srq_object *s = srq->owner;
+
+	xp_event_raise(ctx, &s->async, type);
+}
+
+/* If there is no memory for the update, packets are checked by an older entry before the engine. */
+static void op_qp_state(void *ctx, struct xt_qp *qp)
+{
+	struct xp_host *h = ctx;
+	struct xr_qp_entry entry;
+
+	xt_qp_entry(qp, &entry);
+	xd_tables_set_qp(h->tables, xt_qp_info(qp)->qpn, &entry);
+}
+
+static void op_key_changed(void *ctx, const struct xt_key *key)
+{
+	struct xp_host *h = ctx;
+
+	xd_tables_set_key(h->tables, key->index, &key->entry);
+}
+
+const struct xt_ops xp_engine_ops = {
+	.tx_get = op_tx_get,
+	.tx_put = op_tx_put,
+	.tx_push = op_tx_push,
+	.cq_event = op_cq_event,
+	.async_event = op_async_event,
+	.srq_event = op_srq_event,
+	.qp_state = op_qp_state,
+	.key_changed = op_key_changed,
+};

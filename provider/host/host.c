@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Opens and closes a direct host, and passes requests to the functions that serve them. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/io/memory_tables.h"
+#include "daemon/io/verdict.h"
+#include "daemon/udp/udp.h"
+#include "guard_signals.h"
+#include "requests.h"
+
+/* Packets per second that require a NAK, as the daemon's default */
+#define NAK_RATE 10000
+/* Memory that the kernel charges for a packet of 4 KiB that waits in a socket */
+#define PACKET_CHARGE 8192
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+typedef int serve_fn(struct xp_host *h, struct xp_call *call);
+
+static serve_fn *const served[XR_MSG_COUNT] = {
+#define X(NAME, name) [XR_MSG_##NAME] = xp_do_##name,
+	XP_HOST_REQUESTS(X)
+#undef X
+};
+
+/* Lengths of the body of each request */
+static const struct {
+	uint32_t least, fixed;
+} bodies[XR_MSG_COUNT] = {
+#define X(NAME, name, body, flags) [XR_MSG_##NAME] = { body },
+	XR_MESSAGES(X)
+#undef X
+};
+
+static bool serves(uint32_t type)
+{
+	return type < XR_MSG_COUNT && served[type];
+}
+
+static int call(struct xp_host *h, struct xp_call *call)
+{
+	h->env.why[0] = '\0';
+	call->rep_got = 0;
+	call->rep_nfds = 0;
+	if (call->req_len < bodies[call->type].least)
+		return -EINVAL;
+	return served[call->type](h, call);
+}
+
+int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(h->env.why, XR_WHY_MAX, fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+void xp_reply(struct xp_call *call, const void *rep, size_t len)
+{
+	call->rep_got = len < call->rep_len ? len : call->rep_len;
+	if (call->rep_len)
+		memset(call->rep, 0, call->rep_len);
+	memcpy(call->rep, rep, call->rep_got);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+void *xp_shared_alloc(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void xp_shared_free(void *p, size_t size)
+{
+	if (p)
+		munmap(p, size);
+}
+
+struct xr_queue *xp_queue_new(uint32_t depth, uint32_t stride, size_t *size)
+{
+	struct xr_queue *q;
+
+	*size = sizeof(*q) + (size_t)depth * stride;
+	q = xp_shared_alloc(*size);
+	if (!q)
+		return NULL;
+	q->magic = XR_QUEUE_MAGIC;
+	q->depth = depth;
+	q->stride = stride;
+	q->entries_off = sizeof(*q);
+	return q;
+}
+
+struct xr_shm_ref xp_shared_ref(const void *p, size_t size)
+{
+	return (struct xr_shm_ref){ .offset = (uintptr_t)p, .length = p ? size : 0 };
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+static int open_socket(struct xp_host *h)
+{
+	const struct xr_lend_rep *rep = &h->env.lent.rep;
+	struct xd_udp *u = xd_udp_new(rep->ipv6, rep->mac, rep->segments);
+	int err;
+
+	if (!u)
+		return -ENOMEM;
+	h->socket = &u->socket;
+	u->socket.fd = h->env.lent.rx;
+	h->env.lent.rx = -1;
+	/* A host with fewer ports sends from the first one more often. */
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {
+		u->tx.port[i] = rep->port[i % rep->ports];
+		u->tx.fd[i] = h->env.lent.tx[i];
+		h->env.lent.tx[i] = -1;
+	}
+	err = xd_verdict_new(h->tables, rep->slot, &u->verdict);
+	if (!err)
+		err = xd_udp_rx_init(u);
+	return err ? err : xd_udp_tx_init(u);
+}
+
+static int tune(struct xp_host *h)
+{
+	const struct xr_lend_rep *rep = &h->env.lent.rep;
+	struct xt_tuning t = XT_TUNING_DEFAULT;
+	uint32_t room = rep->receive_buffer / PACKET_CHARGE;
+
+	if (room < t.window)
+		room = t.window;
+	if (t.engine_window > room)
+		t.engine_window = room;
+	if (t.short_window > t.engine_window)
+		t.short_window = t.engine_window;
+	t.ports = xd_const_udp_of(h->socket)->tx.port;
+	t.n_ports = rep->ports;
+	t.qpn_modulus = rep->qpn_modulus;
+	t.qpn_rest = rep->qpn_rest;
+	return xt_engine_tune(h->engine, &t);
+}
+
+static int make_engine(struct xp_host *h)
+{
+	uint64_t seed[2];
+
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	h->shared.keys = xt_keys_new(h->env.attr->max_mr, seed[0]);
+	h->shared.qps = xt_numbers_new(XP_HOST_QPS, seed[1]);
+	h->shared.groups = xt_groups_new();
+	h->ahs = xt_ahs_new();
+	h->doorbell = xp_shared_alloc(sizeof(*h->doorbell));
+	if (!h->shared.keys || !h->shared.qps || !h->shared.groups || !h->ahs || !h->doorbell)
+		return -ENOMEM;
+	h->engine = xt_engine_new(&xp_engine_ops, h, &h->shared);
+	if (!h->engine)
+		return -ENOMEM;
+	xt_flow_init(&h->flow, h->engine);
+	return tune(h);
+}
+
+/* Packets to the addresses of the device are for its QPs. */
+static int learn_addresses(struct xp_host *h)
+{
+	size_t len = sizeof(struct xr_query_gids_rep) +
+		     XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry);
+	struct xr_query_gids_rep *rep = calloc(1, len);
+	int err = rep ? h->env.request(h->env.arg, XR_MSG_QUERY_GIDS, NULL, 0, rep, len) : -ENOMEM;
+
+	for (uint32_t i = 0; !err && i < rep->count && i < XR_GID_TABLE_LEN; i++)
+		err = xd_tables_set_addr(h->tables, &rep->entry[i].gid, rep->entry[i].index);
+	free(rep);
+	return err;
+}
+
+static void close_lent(struct xp_lent *lent)
+{
+	if (lent->rx >= 0)
+		close(lent->rx);
+	for (uint32_t i = 0; i < XR_LEND_PORTS; i++)
+		if (lent->tx[i] >= 0)
+			close(lent->tx[i]);
+	if (lent->events >= 0)
+		close(lent->events);
+}
+
+static void free_host(struct xp_host *h)
+{
+	if (h->wake_fd >= 0)
+		close(h->wake_fd);
+	xd_socket_close(h->socket);
+	if (h->engine) {
+		xt_flow_end(&h->flow);
+		xt_engine_free(h->engine);
+	}
+	if (h->ahs)
+		xt_ahs_free(h->ahs);
+	if (h->shared.groups)
+		xt_groups_free(h->shared.groups);
+	if (h->shared.qps)
+		xt_numbers_free(h->shared.qps);
+	if (h->shared.keys)
+		xt_keys_free(h->shared.keys);
+	xd_memory_tables_free(h->tables);
+	xp_shared_free(h->doorbell, sizeof(*h->doorbell));
+	close_lent(&h->env.lent);
+	free(h->objects.of);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+static int check_lent(const struct xr_lend_rep *rep)
+{
+	return rep->ports && rep->ports <= XR_LEND_PORTS && rep->qpn_modulus &&
+			       rep->qpn_rest < rep->qpn_modulus
+		       ? 0
+		       : -EPROTO;
+}
+
+static int start(struct xp_host *h)
+{
+	int err = check_lent(&h->env.lent.rep);
+
+	if (!err)
+		err = xd_memory_tables_new(XP_HOST_QPS, NAK_RATE, &h->tables);
+	if (!err)
+		err = open_socket(h);
+	if (!err)
+		err = make_engine(h);
+	if (!err)
+		err = learn_addresses(h);
+	if (!err)
+		err = xp_guard_signals();
+	return err ? err : xp_progress_start(h);
+}
+
+static int open_host(const struct xp_host_env *env, struct xp_host **host)
+{
+	struct xp_host *h = calloc(1, sizeof(*h));
+	struct xp_lent lent = env->lent;
+	int err;
+
+	if (!h) {
+		close_lent(&lent);
+		return -ENOMEM;
+	}
+	h->env = *env;
+	h->wake_fd = -1;
+	h->next = XT_NEVER;
+	pthread_mutex_init(&h->lock, NULL);
+	err = start(h);
+	if (err) {
+		free_host(h);
+		return err;
+	}
+	*host = h;
+	return 0;
+}
+
+/* ---- close -------------------------------------------------------------------------------- */
+
+/* Destroys what the program has left, as the daemon does when a connection ends. */
+static void destroy_objects(struct xp_host *h)
+{
+	static const struct {
+		uint8_t kind;
+		uint32_t type;
+	} order[] = {
+		{ XP_KIND_QP, XR_MSG_DESTROY_QP },	     { XP_KIND_AH, XR_MSG_DESTROY_AH },
+		{ XP_KIND_MR, XR_MSG_DEREG_MR },	     { XP_KIND_CQ, XR_MSG_DESTROY_CQ },
+		{ XP_KIND_CHANNEL, XR_MSG_DESTROY_CHANNEL }, { XP_KIND_PD, XR_MSG_DEALLOC_PD },
+	};
+	struct xr_handle_req req = { 0 };
+	struct xp_call c = { .req = &req, .req_len = sizeof(req) };
+	struct xp_object *obj;
+
+	for (uint32_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		while ((obj = xp_object_any(&h->objects, order[i].kind))) {
+			req.handle = obj->handle;
+			c.type = order[i].type;
+			if (call(h, &c))
+				break;
+		}
+	}
+}
+
+static void close_host(struct xp_host *h, bool forked)
+{
+	/* The lock, and all that it protects, may be as another thread of the parent left it. */
+	if (forked)
+		return;
+	destroy_objects(h);
+	xp_progress_stop(h);
+	free_host(h);
+}
+
+static struct xr_doorbell *doorbell(struct xp_host *h)
+{
+	return h->doorbell;
+}
+
+__attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
+	.version = XR_VERSION,
+	.open = open_host,
+	.close = close_host,
+	.doorbell = doorbell,
+	.serves = serves,
+	.call = call,
+	.kick = xp_host_kick,
+	.poll = xp_host_poll,
+	.wait = xp_host_wait,
+};
+
+/* ---- messages of the files that the daemon uses, too ---------------------------------------- */
+
+void xd_log_at(struct xd_log_site *site, enum xd_log_level level, const char *fmt, ...)
+{
+	(void)site;
+	(void)level;
+	(void)fmt;
+}

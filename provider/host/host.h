@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The direct host: it runs the transport engine in the program, for the objects of one context, on
+ * sockets that the daemon lends (XR_MSG_LEND). libxroce-direct.so contains it with all that it
+ * needs; libxroce.so loads that library when a context is to be direct, so programs that use none
+ * get no further library.
+ *
+ * A context passes its requests (control.h) to call(), which replies to those about objects as the
+ * daemon would. Rings are memory of the program. Any thread that posts or polls runs a round of the
+ * engine, if no other thread runs one now; a progress thread does what is left.
+ */
+#ifndef XP_HOST_H
+#define XP_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xroce/control.h>
+
+#include "provider/control/connection.h"
+
+struct xp_host;
+
+/* What the daemon has lent. xp_host_ops.open() takes the descriptors, also if it fails. */
+struct xp_lent {
+	struct xr_lend_rep rep;
+	int rx; /* receives */
+	int tx[XR_LEND_PORTS];
+	int events; /* the daemon's end of the socket of asynchronous events */
+};
+
+/* What the host uses of the context */
+struct xp_host_env {
+	struct xp_lent lent;
+	const struct xr_query_device_rep *attr;
+	unsigned int vectors; /* completion vectors */
+	/* Sends a request to the daemon; for use in call() and open() only. */
+	int (*request)(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
+		       size_t rep_len);
+	void *arg;
+	char *why; /* XR_WHY_MAX bytes: explanation of an error of call() and open() */
+	void (*debug)(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+};
+
+struct xp_host_ops {
+	const char *version; /* XR_VERSION: both libraries are of one build */
+	int (*open)(const struct xp_host_env *env, struct xp_host **host);
+	/* forked: this is a child process, which has a copy of the host without its thread */
+	void (*close)(struct xp_host *h, bool forked);
+	/* Doorbells for the QPs of the context, see ring.h. `sleeping` is always 0. */
+	struct xr_doorbell *(*doorbell)(struct xp_host *h);
+	/* Returns true if call() replies to requests of the type. */
+	bool (*serves)(uint32_t type);
+	/* As xp_conn_call(). A struct xr_shm_ref in the reply has the address as its offset. */
+	int (*call)(struct xp_host *h, struct xp_call *call);
+	/* A doorbell was rung: sends, unless another thread will. Any thread, also in a signal. */
+	void (*kick)(struct xp_host *h);
+	/* A CQ is empty: receives. Returns true if there may be completions now. As kick() */
+	bool (*poll)(struct xp_host *h);
+	/*
+	 * Runs rounds until fd, an event socket, is readable. A cancellation point. Returns 0 or
+	 * -EINTR.
+	 */
+	int (*wait)(struct xp_host *h, int fd);
+};
+
+#define XP_HOST_LIBRARY "libxroce-direct.so"
+#define XP_HOST_SYMBOL "xp_host_ops"
+extern const struct xp_host_ops xp_host_ops;
+
+#endif /* XP_HOST_H */

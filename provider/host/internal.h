@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The direct host, for the files of this folder. */
+#ifndef XP_HOST_INTERNAL_H
+#define XP_HOST_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/io/io.h"
+#include "daemon/transport/flow.h"
+#include "daemon/transport/transport.h"
+#include "host.h"
+#include "objects.h"
+
+/* QPs of one context. A slot has 2^17 QPNs, so each place has 8 of them in turn. */
+#define XP_HOST_QPS 16384
+
+/* What the progress thread does now */
+enum xp_progress {
+	XP_WATCHES, /* it receives, as no thread of the program polls */
+	XP_TICKS,   /* threads of the program poll, and it only looks now and then */
+};
+
+struct xp_host {
+	struct xp_host_env env;
+	struct xd_socket *socket;
+	struct xd_tables *tables;
+	struct xt_shared shared;
+	struct xt_ahs *ahs;
+	struct xt_mem reserved_lkey; /* all memory of the program */
+	struct xt_mem *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
+	struct xp_objects objects;	  /* of requests, which the context serializes */
+	struct xr_doorbell *doorbell;
+	struct xt_qp *qp_of_slot[XP_HOST_QPS];
+	uint32_t next_slot; /* where the search for a free one begins */
+	uint32_t next_pd;
+	uint32_t max_mtu; /* of the port, bytes, as it was when a path was resolved last */
+
+	/* The engine and all below belong to the thread that has the lock. */
+	pthread_mutex_t lock;
+	struct xt_engine *engine;
+	struct xt_flow flow; /* of all QPs */
+	uint64_t now;
+	struct xp_event_source *blocked; /* events for which their socket had no room */
+	uint32_t posts; /* rounds that sent since the last poll */
+	bool held;	/* packets wait for those that the program sends next */
+	struct xt_frame frames[XD_BATCH];
+
+	/* Any thread, atomic */
+	uint64_t next;	 /* when a round is due */
+	uint64_t polled; /* time of the last round of a thread that polls or waits */
+	uint32_t polls;	 /* number of these rounds */
+	int progress;	 /* enum xp_progress */
+	uint64_t wakes_at; /* when the progress thread wakes by itself */
+	int wake_fd;
+	bool stop;
+	pthread_t thread;
+};
+
+/* ---- rounds.c ---- */
+
+void xp_host_kick(struct xp_host *h);
+bool xp_host_poll(struct xp_host *h);
+int xp_host_wait(struct xp_host *h, int fd);
+/*
+ * The engine for a request: waits for the lock. Leaving runs what became due; leaving quietly does
+ * not, as nothing did.
+ */
+void xp_host_enter(struct xp_host *h);
+void xp_host_leave(struct xp_host *h);
+void xp_host_leave_quietly(struct xp_host *h);
+/* Runs a round that receives and sends all. Entered. */
+void xp_host_round(struct xp_host *h);
+/* A round of the progress thread. Returns the packets received; *held: some wait to be sent. */
+unsigned int xp_host_progress_round(struct xp_host *h, bool *held);
+/* Sends what waits for packets of the program, if the lock is free. */
+void xp_host_send_held(struct xp_host *h);
+
+/* ---- progress.c ---- */
+
+int xp_progress_start(struct xp_host *h);
+void xp_progress_stop(struct xp_host *h);
+/* Called after a round of another thread: wakes the progress thread if it would be late. */
+void xp_progress_due(struct xp_host *h);
+
+/* ---- engine_ops.c ---- */
+
+extern const struct xt_ops xp_engine_ops;
+
+/* ---- local.c ---- */
+
+/* Memory of the program, accessed where it is */
+extern const struct xt_mem_ops xp_local_ops, xp_null_ops;
+
+uint64_t xp_host_clock(void);
+
+#endif /* XP_HOST_INTERNAL_H */

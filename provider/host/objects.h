@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Objects of a direct context, their handles and their events. */
+#ifndef XP_HOST_OBJECTS_H
+#define XP_HOST_OBJECTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/transport/transport.h"
+
+enum xp_kind {
+	XP_KIND_PD = 1,
+	XP_KIND_MR,
+	XP_KIND_CHANNEL,
+	XP_KIND_CQ,
+	XP_KIND_QP,
+	XP_KIND_AH,
+	XP_KIND_SRQ,
+	XP_KIND_MW,
+	XP_KIND_DM,
+	XP_KIND_XRCD,
+};
+
+struct xp_object {
+	uint8_t kind; /* enum xp_kind */
+	uint32_t handle;
+	uint32_t refs; /* objects that use it */
+};
+
+struct xp_objects {
+	struct xp_object **of; /* by handle - 1 */
+	uint32_t room, free;   /* free: handles below are in use */
+};
+
+/* Adds an object. Returns -ENOMEM or 0. */
+int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind);
+void xp_object_del(struct xp_objects *o, struct xp_object *obj);
+/* Returns NULL if there is no such object of the kind. */
+void *xp_object_get(const struct xp_objects *o, enum xp_kind kind, uint32_t handle);
+/* Returns an object of the kind, NULL if there is none. */
+void *xp_object_any(const struct xp_objects *o, enum xp_kind kind);
+
+/* Where the events of an object go. Events of one type that were not written yet are one. */
+struct xp_event_source {
+	int fd;		   /* -1: none */
+	bool async;	   /* records are struct xr_async_event, else the cookie only */
+	uint64_t cookie;
+	uint32_t pending;  /* bit by type */
+	uint32_t written;
+	struct xp_event_source *next; /* of those that are blocked */
+	bool blocked;
+};
+
+struct xp_pd {
+	struct xp_object obj;
+	uint32_t number; /* in keys and QPs */
+};
+
+struct xp_channel_object {
+	struct xp_object obj;
+	int fd; /* end to write to */
+};
+
+struct xp_cq_object {
+	struct xp_object obj;
+	struct xt_cq xt;
+	struct xr_queue *ring;
+	size_t ring_size;
+	uint32_t depth;
+	bool moderated; /* the engine has room for its timer */
+	struct xp_channel_object *channel;
+	struct xp_event_source completions, async;
+};
+
+struct xp_srq_object {
+	struct xp_object obj;
+	struct xt_srq xt;
+	struct xr_queue *ring;
+	size_t ring_size;
+	struct xp_pd *pd;
+	struct xp_event_source async;
+};
+
+struct xp_qp_object {
+	struct xp_object obj;
+	struct xt_qp *xt;
+	uint32_t type, qpn, slot;
+	struct xp_pd *pd;
+	struct xp_cq_object *send_cq, *recv_cq;
+	struct xp_srq_object *srq;
+	struct xr_queue *sq, *rq;
+	size_t sq_size, rq_size;
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+	bool sq_sig_all;
+	uint32_t attached; /* multicast groups */
+	struct xp_event_source async;
+};
+
+struct xp_mr_object {
+	struct xp_object obj;
+	struct xt_key *key;
+	struct xp_pd *pd;
+	struct xp_dm_object *dm;
+	struct xt_mem mem;
+	struct xt_mem_seg seg[2];
+	void *mapping; /* of a descriptor; NULL: none */
+	size_t mapped;
+	bool is_null;
+	void *shared; /* lists of pages or pieces, which the program fills; NULL: none */
+	size_t shared_size;
+};
+
+#endif /* XP_HOST_OBJECTS_H */

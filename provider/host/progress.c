@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The progress thread. While threads of the program poll, it looks every TICK_NS whether they still
+ * do, and sends ACKs that they have left. Otherwise it receives packets itself: requests of peers
+ * are served while the program computes or sleeps, and timers expire.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define TICK_NS 500000u
+/* A program polls if it does so this often on average, and did this short ago. */
+#define POLL_NS 30000u
+/*
+ * An answer of the program to a message follows within this time, if it waited for it. Then the ACK
+ * leaves with the answer, and both ends of a ping-pong receive in their own threads from then on.
+ */
+#define ANSWER_NS 20000u
+/* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
+#define SPIN_NS 30000u
+#define STACK (128u << 10)
+
+struct look {
+	uint64_t at;
+	uint32_t polls;
+};
+
+/* Returns true if threads of the program have polled since the last look. */
+static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
+{
+	uint32_t polls = __atomic_load_n(&h->polls, __ATOMIC_RELAXED), n = polls - l->polls;
+	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED), passed = now - l->at;
+
+	*l = (struct look){ now, polls };
+	return n > 1 && n * (uint64_t)POLL_NS >= passed && now < last + 2 * POLL_NS;
+}
+
+static void sleep_until(struct xp_host *h, bool watch, uint64_t until)
+{
+	struct pollfd p[] = {
+		{ .fd = h->wake_fd, .events = POLLIN },
+		{ .fd = h->socket->fd, .events = POLLIN },
+	};
+	uint64_t now = xp_host_clock(), ns = until > now ? until - now : 0, value;
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000),
+			       .tv_nsec = (long)(ns % 1000000000) };
+
+	if (ppoll(p, watch ? 2 : 1, until == XT_NEVER ? NULL : &ts, NULL) > 0 && p[0].revents)
+		(void)!read(h->wake_fd, &value, sizeof(value));
+}
+
+static void set_progress(struct xp_host *h, enum xp_progress what)
+{
+	__atomic_store_n(&h->progress, what, __ATOMIC_RELAXED);
+}
+
+static bool stopped(const struct xp_host *h)
+{
+	return __atomic_load_n(&h->stop, __ATOMIC_ACQUIRE);
+}
+
+/* Until the program polls no more */
+static void tick(struct xp_host *h, struct look *l)
+{
+	uint64_t now = xp_host_clock();
+
+	set_progress(h, XP_TICKS);
+	do {
+		__atomic_store_n(&h->wakes_at, now + TICK_NS, __ATOMIC_RELAXED);
+		sleep_until(h, false, now + TICK_NS);
+		xp_host_send_held(h);
+		now = xp_host_clock();
+	} while (!stopped(h) && program_polls(h, l, now));
+	set_progress(h, XP_WATCHES);
+	xp_host_send_held(h);
+}
+
+/* Looks again for a short time, if packets have come in short intervals. Returns true if one has. */
+static bool spin(struct xp_host *h, uint64_t idle_since, uint64_t last_wait)
+{
+	bool held;
+
+	if (last_wait > SPIN_NS)
+		return false;
+	do {
+		if (xp_host_progress_round(h, &held))
+			return true;
+		sched_yield();
+	} while (xp_host_clock() - idle_since < SPIN_NS && !stopped(h));
+	return false;
+}
+
+/* Until the program polls */
+static void watch(struct xp_host *h, struct look *l)
+{
+	uint64_t idle_since = 0, last_wait = XT_NEVER, now, next;
+	unsigned int n;
+	bool held;
+
+	while (!stopped(h)) {
+		n = xp_host_progress_round(h, &held);
+		now = xp_host_clock();
+		if (program_polls(h, l, now))
+			return;
+		if (held) {
+			sleep_until(h, true, now + ANSWER_NS);
+			xp_host_send_held(h);
+		}
+		if (n) {
+			if (idle_since)
+				last_wait = now - idle_since;
+			idle_since = now;
+			if (spin(h, idle_since, last_wait))
+				continue;
+		}
+		/* A thread that sets an earlier time from now on finds that this one is late. */
+		__atomic_store_n(&h->wakes_at, XT_NEVER, __ATOMIC_SEQ_CST);
+		next = __atomic_load_n(&h->next, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&h->wakes_at, next, __ATOMIC_RELAXED);
+		sleep_until(h, true, next);
+		__atomic_store_n(&h->wakes_at, 0, __ATOMIC_RELAXED);
+	}
+}
+
+static void *progress_main(void *arg)
+{
+	struct xp_host *h = arg;
+	struct look l = { xp_host_clock(), 0 };
+
+	prctl(PR_SET_NAME, "xroce-direct");
+	prctl(PR_SET_TIMERSLACK, 1000ul);
+	while (!stopped(h)) {
+		watch(h, &l);
+		if (!stopped(h))
+			tick(h, &l);
+	}
+	return NULL;
+}
+
+static void wake(struct xp_host *h)
+{
+	const uint64_t one = 1;
+
+	(void)!write(h->wake_fd, &one, sizeof(one)); /* full: a wake-up is pending */
+}
+
+void xp_progress_due(struct xp_host *h)
+{
+	uint64_t next = __atomic_load_n(&h->next, __ATOMIC_SEQ_CST);
+	uint64_t wakes_at = __atomic_load_n(&h->wakes_at, __ATOMIC_SEQ_CST);
+
+	if (next >= wakes_at || pthread_equal(pthread_self(), h->thread) ||
+	    __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS)
+		return;
+	/* Until it runs, nobody else need wake it. */
+	__atomic_store_n(&h->wakes_at, 0, __ATOMIC_RELAXED);
+	wake(h);
+}
+
+int xp_progress_start(struct xp_host *h)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	int err;
+
+	h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (h->wake_fd < 0)
+		return -errno;
+	/* Signals are for threads of the program, but faults for the thread that has them. */
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	err = pthread_create(&h->thread, &attr, progress_main, h);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		h->thread = 0;
+	return -err;
+}
+
+void xp_progress_stop(struct xp_host *h)
+{
+	if (h->thread) {
+		__atomic_store_n(&h->stop, true, __ATOMIC_RELEASE);
+		wake(h);
+		pthread_join(h->thread, NULL);
+	}
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Queue pairs: create, modify, query, destroy. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xroce/bits.h>
+
+#include "daemon/io/tables.h"
+#include "requests.h"
+
+/*
+ * A QP that leaves RTS, or is destroyed, sends what was posted before, as hardware does when its
+ * doorbell rings. Its window may be closed: it waits for its peer this long at most.
+ */
+#define POSTED_NS 50000000u
+
+/* ---- create ------------------------------------------------------------------------------- */
+
+static int check_caps(struct xp_host *h, const struct xr_create_qp_req *q)
+{
+	const struct {
+		const char *name;
+		uint32_t value, max;
+	} caps[] = {
+		{ "max_send_wr", q->max_send_wr, XR_MAX_WR },
+		{ "max_recv_wr", q->max_recv_wr, XR_MAX_WR },
+		{ "max_send_sge", q->max_send_sge, XR_MAX_SGE },
+		{ "max_recv_sge", q->max_recv_sge, XR_MAX_SGE },
+		{ "max_inline_data", q->max_inline, XR_MAX_INLINE },
+	};
+
+	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD)
+		return xp_host_refuse(h, -EOPNOTSUPP,
+				      "qp_type %u: a direct context has RC, UC and UD; with "
+				      "XROCE_PATH=daemon there are XRC and QP 1",
+				      q->type);
+	for (uint32_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
+		if (caps[i].value > caps[i].max)
+			return xp_host_refuse(h, -EINVAL, "%s %u, limit %u", caps[i].name,
+					      caps[i].value, caps[i].max);
+	return 0;
+}
+
+/* Rounds up: depths to powers of two, max_inline to what the stride holds. */
+static void set_caps(struct xp_qp_object *qp, const struct xr_create_qp_req *q)
+{
+	uint32_t room;
+
+	qp->max_send_wr = xr_pow2_roundup(q->max_send_wr);
+	qp->max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
+	if (!qp->srq) {
+		qp->max_recv_wr = q->max_recv_wr ? xr_pow2_roundup(q->max_recv_wr) : 0;
+		qp->max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
+	}
+	room = xr_send_stride(qp->max_send_sge, q->max_inline) - sizeof(struct xr_send_wqe);
+	qp->max_inline = room < XR_MAX_INLINE ? room : XR_MAX_INLINE;
+}
+
+static int alloc_queues(struct xp_qp_object *qp)
+{
+	qp->sq = xp_queue_new(qp->max_send_wr, xr_send_stride(qp->max_send_sge, qp->max_inline),
+			      &qp->sq_size);
+	if (qp->max_recv_wr)
+		qp->rq = xp_queue_new(qp->max_recv_wr, xr_recv_stride(qp->max_recv_sge),
+				      &qp->rq_size);
+	return qp->sq && (qp->rq || !qp->max_recv_wr) ? 0 : -ENOMEM;
+}
+
+/* Entered. Returns false if all slots are in use. */
+static bool find_slot(struct xp_host *h, uint32_t *slot)
+{
+	for (uint32_t i = 0; i < XP_HOST_QPS; i++) {
+		*slot = (h->next_slot + i) % XP_HOST_QPS;
+		if (!h->qp_of_slot[*slot]) {
+			h->next_slot = *slot + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
+{
+	const struct xt_qp_init init = {
+		.type = qp->type,
+		.pd = qp->pd->number,
+		.send_cq = &qp->send_cq->xt,
+		.recv_cq = &qp->recv_cq->xt,
+		.srq = qp->srq ? &qp->srq->xt : NULL,
+		.sq = qp->sq,
+		.rq = qp->rq,
+		.sq_depth = qp->max_send_wr,
+		.rq_depth = qp->max_recv_wr,
+		.sq_stride = xr_send_stride(qp->max_send_sge, qp->max_inline),
+		.rq_stride = xr_recv_stride(qp->max_recv_sge),
+		.max_send_sge = qp->max_send_sge,
+		.max_recv_sge = qp->max_recv_sge,
+		.max_inline = qp->max_inline,
+		.sq_sig_all = qp->sq_sig_all,
+		.ahs = h->ahs,
+		.psns = h->tables->psns,
+		.reserved_lkey_mem = &h->reserved_lkey_mem,
+		.owner = qp,
+		.flow = &h->flow,
+	};
+	int err;
+
+	xp_host_enter(h);
+	err = find_slot(h, &qp->slot) ? xt_qp_create(h->engine, &init, &qp->xt) : -ENOMEM;
+	if (!err) {
+		h->qp_of_slot[qp->slot] = qp->xt;
+		qp->qpn = xt_qp_info(qp->xt)->qpn;
+	}
+	xp_host_leave_quietly(h);
+	return err;
+}
+
+static void put_parents(struct xp_qp_object *qp)
+{
+	qp->pd->obj.refs--;
+	qp->send_cq->obj.refs--;
+	qp->recv_cq->obj.refs--;
+	if (qp->srq)
+		qp->srq->obj.refs--;
+}
+
+static int get_parents(struct xp_host *h, struct xp_qp_object *qp, const struct xr_create_qp_req *q)
+{
+	qp->pd = xp_object_get(&h->objects, XP_KIND_PD, q->pd);
+	qp->send_cq = xp_object_get(&h->objects, XP_KIND_CQ, q->send_cq);
+	qp->recv_cq = xp_object_get(&h->objects, XP_KIND_CQ, q->recv_cq);
+	qp->srq = xp_object_get(&h->objects, XP_KIND_SRQ, q->srq);
+	if (!qp->pd || !qp->send_cq || !qp->recv_cq || (q->srq && !qp->srq))
+		return xp_host_refuse(h, -ENOENT, "the context has no such PD, CQ or SRQ");
+	qp->pd->obj.refs++;
+	qp->send_cq->obj.refs++;
+	qp->recv_cq->obj.refs++;
+	if (qp->srq)
+		qp->srq->obj.refs++;
+	return 0;
+}
+
+static void free_qp(struct xp_qp_object *qp)
+{
+	xp_shared_free(qp->sq, qp->sq_size);
+	xp_shared_free(qp->rq, qp->rq_size);
+	free(qp);
+}
+
+static int build_qp(struct xp_host *h, struct xp_qp_object *qp, const struct xr_create_qp_req *q)
+{
+	int err;
+
+	qp->type = q->type;
+	qp->sq_sig_all = q->sq_sig_all;
+	qp->async = (struct xp_event_source){ .fd = h->env.lent.events,
+					      .async = true,
+					      .cookie = q->cookie };
+	set_caps(qp, q);
+	err = alloc_queues(qp);
+	if (!err)
+		err = xp_object_add(&h->objects, &qp->obj, XP_KIND_QP);
+	if (err)
+		return err;
+	err = create_in_engine(h, qp);
+	if (err)
+		xp_object_del(&h->objects, &qp->obj);
+	return err;
+}
+
+int xp_do_create_qp(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_create_qp_req *q = call->req;
+	struct xr_create_qp_rep rep = { 0 };
+	int err = check_caps(h, q);
+	struct xp_qp_object *qp;
+
+	if (err)
+		return err;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	err = get_parents(h, qp, q);
+	if (err) {
+		free(qp);
+		return err;
+	}
+	err = build_qp(h, qp, q);
+	if (err) {
+		put_parents(qp);
+		free_qp(qp);
+		return err;
+	}
+	rep.handle = qp->obj.handle;
+	rep.qpn = qp->qpn;
+	rep.slot = qp->slot;
+	rep.max_send_wr = qp->max_send_wr;
+	rep.max_recv_wr = qp->max_recv_wr;
+	rep.max_send_sge = qp->max_send_sge;
+	rep.max_recv_sge = qp->max_recv_sge;
+	rep.max_inline = qp->max_inline;
+	rep.sq = xp_shared_ref(qp->sq, qp->sq_size);
+	rep.rq = xp_shared_ref(qp->rq, qp->rq_size);
+	xp_reply(call, &rep, sizeof(rep));
+	return 0;
+}
+
+/* ---- modify ------------------------------------------------------------------------------- */
+
+/* Sends what was posted, while the QP need not wait for its peer. */
+static void send_posted(struct xp_host *h, struct xp_qp_object *qp)
+{
+	uint64_t end = xp_host_clock() + POSTED_NS;
+	struct xt_send_mark mark;
+
+	xp_host_enter(h);
+	xt_qp_doorbell(qp->xt, h->now);
+	xp_host_round(h);
+	xt_qp_mark(qp->xt, &mark);
+	while (xt_qp_sends(qp->xt, &mark) && xp_host_clock() < end) {
+		xp_host_leave(h);
+		sched_yield();
+		xp_host_enter(h);
+		xp_host_round(h);
+	}
+	xp_host_leave(h);
+}
+
+/* The verdict on packets has the state of the QP. Entered. */
+static int mirror(struct xp_host *h, struct xp_qp_object *qp)
+{
+	struct xr_qp_entry entry;
+
+	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET)
+		return xd_tables_del_qp(h->tables, qp->qpn);
+	xt_qp_entry(qp->xt, &entry);
+	return xd_tables_set_qp(h->tables, qp->qpn, &entry);
+}
+
+static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_modify_qp_req *q,
+		  const struct xt_path *path, uint32_t *state)
+{
+	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
+	struct xt_why why = { "" };
+	int err;
+
+	xp_host_enter(h);
+	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, h->max_mtu, h->now);
+	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
+		xt_qp_set_burst(qp->xt, q->max_burst);
+	if (!err) {
+		err = mirror(h, qp);
+		/* The verdict would drop the QP's packets, so move the QP to ERR. */
+		if (err)
+			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, h->now);
+	} else if (xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why)) {
+		xp_host_refuse(h, err, "%s", why.text);
+	}
+	*state = xt_qp_info(qp->xt)->state;
+	xp_host_leave(h);
+	return err;
+}
+
+/* Finds the path of a QP to its peer. A QP of the same context is reached without packets. */
+static int find_path(struct xp_host *h, struct xp_qp_object *qp, const struct xr_modify_qp_req *q,
+		     struct xt_path *path)
+{
+	struct xt_why why = { "" };
+	bool local;
+	int err;
+
+	xp_host_enter(h);
+	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why);
+	xp_host_leave_quietly(h);
+	if (err)
+		return xp_host_refuse(h, err, "%s", why.text);
+	err = xp_path_resolve(h, &q->attr.ah, path, &local, &h->max_mtu);
+	if (err)
+		return err;
+	if (q->attr_mask & IBV_QP_PATH_MTU && 128u << q->attr.path_mtu > h->max_mtu)
+		return xp_host_refuse(h, -EINVAL, "path_mtu is %u bytes, the interface permits %u",
+				      128u << q->attr.path_mtu, h->max_mtu);
+	path->loopback = local && q->attr_mask & IBV_QP_DEST_QPN &&
+			 xt_qp_by_num(h->shared.qps, q->attr.dest_qp_num);
+	return 0;
+}
+
+int xp_do_modify_qp(struct xp_host *h, struct xp_call *call)
+{
+	struct xr_modify_qp_req req = { 0 };
+	struct xr_modify_qp_rep rep = { 0 };
+	struct xt_path path;
+	struct xp_qp_object *qp;
+	int err = 0;
+
+	memcpy(&req, call->req, call->req_len < sizeof(req) ? call->req_len : sizeof(req));
+	qp = xp_object_get(&h->objects, XP_KIND_QP, req.handle);
+	if (!qp)
+		return -ENOENT;
+	if (req.attr_mask & IBV_QP_QKEY && req.attr.qkey & XR_QKEY_PRIVILEGED && geteuid())
+		return xp_host_refuse(h, -EPERM, "qkey 0x%x: Q_Keys from 0x%x are for operators",
+				      req.attr.qkey, XR_QKEY_PRIVILEGED);
+	if (req.attr_mask & IBV_QP_AV)
+		err = find_path(h, qp, &req, &path);
+	else if (req.attr_mask & IBV_QP_STATE && req.attr.qp_state != XR_QPS_RTS)
+		send_posted(h, qp); /* the QP may leave RTS */
+	if (!err)
+		err = change(h, qp, &req, req.attr_mask & IBV_QP_AV ? &path : NULL, &rep.state);
+	if (!err)
+		xp_reply(call, &rep, sizeof(rep));
+	return err;
+}
+
+int xp_do_query_qp(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_handle_req *q = call->req;
+	struct xp_qp_object *qp = xp_object_get(&h->objects, XP_KIND_QP, q->handle);
+	struct xr_query_qp_rep rep = { 0 };
+
+	if (!qp)
+		return -ENOENT;
+	xp_host_enter(h);
+	xt_qp_query(qp->xt, &rep.attr);
+	xp_host_leave_quietly(h);
+	rep.max_send_wr = qp->max_send_wr;
+	rep.max_recv_wr = qp->max_recv_wr;
+	rep.max_send_sge = qp->max_send_sge;
+	rep.max_recv_sge = qp->max_recv_sge;
+	rep.max_inline = qp->max_inline;
+	rep.sq_sig_all = qp->sq_sig_all;
+	xp_reply(call, &rep, sizeof(rep));
+	return 0;
+}
+
+/* ---- destroy ------------------------------------------------------------------------------ */
+
+int xp_do_destroy_qp(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_handle_req *q = call->req;
+	struct xp_qp_object *qp = xp_object_get(&h->objects, XP_KIND_QP, q->handle);
+	struct xr_destroy_rep rep = { 0 };
+
+	if (!qp)
+		return -ENOENT;
+	if (qp->attached)
+		return xp_host_refuse(h, -EBUSY, "the QP is attached to %u multicast groups",
+				      qp->attached);
+	send_posted(h, qp);
+	xp_host_enter(h);
+	h->qp_of_slot[qp->slot] = NULL;
+	xt_qp_destroy(qp->xt);
+	xd_tables_del_qp(h->tables, qp->qpn);
+	rep.async_events = xp_event_end(h, &qp->async);
+	xp_host_leave(h);
+	put_parents(qp);
+	xp_object_del(&h->objects, &qp->obj);
+	free_qp(qp);
+	xp_reply(call, &rep, sizeof(rep));
+	return 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Requests of a direct context. A function serves one type, with the bodies and errors that
+ * control.h specifies; it returns 0 or a negative errno.
+ */
+#ifndef XP_HOST_REQUESTS_H
+#define XP_HOST_REQUESTS_H
+
+#include "internal.h"
+
+/* X(NAME, name): the types that the host serves, by xp_do_name() */
+/* clang-format off */
+#define XP_HOST_REQUESTS(X) \
+	X(ALLOC_PD, alloc_pd) \
+	X(DEALLOC_PD, dealloc_pd) \
+	X(REG_MR, reg_mr) \
+	X(DEREG_MR, dereg_mr) \
+	X(CREATE_CHANNEL, create_channel) \
+	X(DESTROY_CHANNEL, destroy_channel) \
+	X(CREATE_CQ, create_cq) \
+	X(DESTROY_CQ, destroy_cq) \
+	X(CHECK_CQ, check_cq) \
+	X(CREATE_QP, create_qp) \
+	X(MODIFY_QP, modify_qp) \
+	X(QUERY_QP, query_qp) \
+	X(DESTROY_QP, destroy_qp) \
+	X(CREATE_AH, create_ah) \
+	X(DESTROY_AH, destroy_ah)
+/* clang-format on */
+
+#define X(NAME, name) int xp_do_##name(struct xp_host *h, struct xp_call *call);
+XP_HOST_REQUESTS(X)
+#undef X
+
+/* Explains an error, and returns it. */
+int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Stores the body of a reply, as much of it as the caller has room for. */
+void xp_reply(struct xp_call *call, const void *rep, size_t len);
+
+/* Memory for rings, zeroed and on pages of its own. Returns NULL if there is none. */
+void *xp_shared_alloc(size_t size);
+void xp_shared_free(void *p, size_t size); /* NULL allowed */
+struct xr_queue *xp_queue_new(uint32_t depth, uint32_t stride, size_t *size);
+struct xr_shm_ref xp_shared_ref(const void *p, size_t size);
+
+/*
+ * Raises an event. Entered. The number of written events is part of the reply when the object is
+ * destroyed.
+ */
+void xp_event_raise(struct xp_host *h, struct xp_event_source *src, uint32_t type);
+/* Writes events that had to wait. Entered. */
+void xp_events_retry(struct xp_host *h);
+/* No event of the source is written any more. Returns the number of those that were. Entered. */
+uint32_t xp_event_end(struct xp_host *h, struct xp_event_source *src);
+
+/*
+ * The path to a destination: the daemon says how it is reached. *local: it is an address of this
+ * host's device. max_mtu: of the port, bytes
+ */
+int xp_path_resolve(struct xp_host *h, const struct xr_ah_attr *attr, struct xt_path *path,
+		    bool *local, uint32_t *max_mtu);
+
+#endif /* XP_HOST_REQUESTS_H */

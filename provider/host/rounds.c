@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Rounds of the engine, in whichever thread gets its lock. A thread that does not get it leaves its
+ * work in the rings, with the doorbell rung: the holder looks at the doorbells again after it has
+ * unlocked.
+ *
+ * ACKs of received messages wait for the requests with which a program answers them, so both leave
+ * in one system call. They leave with the next round that receives nothing, at the latest with the
+ * next tick of the progress thread.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+
+#include "daemon/udp/udp.h"
+#include "internal.h"
+#include "requests.h"
+
+/* Batches of received packets in a round, before the engine may send again */
+#define RX_BATCHES 4
+/* Turns of the engine in one call while it has more to send */
+#define TURNS 8
+/* A program that posts several times before it polls again sends this many packets at once. */
+#define GATHER 32
+/* ACKs and short answers that may wait; READ responses do not */
+#define HOLD_FRAMES 4
+/* Time until the kernel is asked again to take packets */
+#define TX_RETRY_NS 100000
+
+uint64_t xp_host_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Calls of the kernel in a round change neither errno nor whether the thread can be cancelled. */
+struct quiet {
+	int error, cancel;
+};
+
+static struct quiet begin_quiet(void)
+{
+	struct quiet q = { .error = errno };
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &q.cancel);
+	return q;
+}
+
+static void end_quiet(struct quiet q)
+{
+	pthread_setcancelstate(q.cancel, NULL);
+	errno = q.error;
+}
+
+/* ---- stages of a round -------------------------------------------------------------------- */
+
+static bool is_rung(const struct xp_host *h)
+{
+	return __atomic_load_n(&h->doorbell->bits0, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t take(__u64 *word)
+{
+	return __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST);
+}
+
+/* Returns the number of the lowest bit, and clears it. */
+static uint32_t next_bit(uint64_t *word)
+{
+	uint32_t bit = (uint32_t)__builtin_ctzll(*word);
+
+	*word &= *word - 1;
+	return bit;
+}
+
+/* Words are cleared from the top level down, see ring.h. */
+static void answer_doorbells(struct xp_host *h)
+{
+	uint64_t bits0 = take(&h->doorbell->bits0), bits1, bits2;
+
+	while (bits0) {
+		uint32_t middle = next_bit(&bits0);
+
+		bits1 = take(&h->doorbell->bits1[middle]);
+		while (bits1) {
+			uint32_t leaf = middle * 64 + next_bit(&bits1);
+
+			bits2 = take(&h->doorbell->bits2[leaf]);
+			while (bits2) {
+				uint32_t slot = leaf * 64 + next_bit(&bits2);
+
+				if (slot < XP_HOST_QPS && h->qp_of_slot[slot])
+					xt_qp_doorbell(h->qp_of_slot[slot], h->now);
+			}
+		}
+	}
+}
+
+static unsigned int receive(struct xp_host *h)
+{
+	unsigned int total = 0, n, i;
+
+	for (i = 0; i < RX_BATCHES; i++) {
+		n = xd_socket_recv(h->socket, h->frames, XD_BATCH, h->now);
+		if (!n)
+			break;
+		total += n;
+		xt_engine_rx(h->engine, h->frames, n, h->now);
+		xd_socket_recv_done(h->socket);
+		if (!xd_socket_pending(h->socket))
+			break;
+	}
+	return total;
+}
+
+/* Lets the engine send until it has nothing more, or the kernel takes no more. gather: see GATHER */
+static void run(struct xp_host *h, bool gather)
+{
+	uint64_t next;
+	int turn = 0;
+
+	do {
+		next = xt_engine_run(h->engine, h->now);
+		if (next <= h->now)
+			xd_socket_tx_flush(h->socket, true);
+		else if (!gather || xd_udp_queued(h->socket) >= GATHER)
+			xd_socket_tx_flush(h->socket, false);
+	} while (next <= h->now && !xd_socket_tx_stalled(h->socket) && ++turn < TURNS);
+	if (xd_socket_tx_stalled(h->socket) && next < h->now + TX_RETRY_NS)
+		next = h->now + TX_RETRY_NS;
+	__atomic_store_n(&h->next, next, __ATOMIC_RELAXED);
+	if (h->blocked)
+		xp_events_retry(h);
+}
+
+static void send_all(struct xp_host *h)
+{
+	h->held = false;
+	xd_socket_tx_flush(h->socket, false);
+}
+
+/* Returns true if packets that answer received ones may wait for more of the program. */
+static bool may_hold(const struct xp_host *h)
+{
+	return xd_udp_queued(h->socket) <= HOLD_FRAMES &&
+	       __atomic_load_n(&h->next, __ATOMIC_RELAXED) > h->now;
+}
+
+/* hold: packets may wait. Returns the number of packets received. */
+static unsigned int do_round(struct xp_host *h, bool hold)
+{
+	bool rung = is_rung(h);
+	unsigned int n;
+
+	h->now = xp_host_clock();
+	if (rung)
+		answer_doorbells(h);
+	n = receive(h);
+	if (n || rung || h->now >= h->next)
+		run(h, true);
+	h->posts = 0;
+	h->held = n && !rung && hold && may_hold(h) && xd_udp_queued(h->socket);
+	if (!h->held)
+		send_all(h);
+	return n;
+}
+
+/* Sends what was posted. The first packets after a poll leave at once. */
+static void do_posted(struct xp_host *h)
+{
+	bool polls = __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS;
+
+	h->now = xp_host_clock();
+	answer_doorbells(h);
+	h->held = false;
+	run(h, polls && h->posts++);
+}
+
+/* ---- the lock ----------------------------------------------------------------------------- */
+
+static bool try_enter(struct xp_host *h)
+{
+	return !pthread_mutex_trylock(&h->lock);
+}
+
+/*
+ * A thread that rang a doorbell and found the lock taken relies on its holder: that one looks at
+ * the doorbells after it has unlocked.
+ */
+static void leave(struct xp_host *h)
+{
+	pthread_mutex_unlock(&h->lock);
+	while (is_rung(h) && try_enter(h)) {
+		do_posted(h);
+		pthread_mutex_unlock(&h->lock);
+	}
+	xp_progress_due(h);
+}
+
+void xp_host_enter(struct xp_host *h)
+{
+	pthread_mutex_lock(&h->lock);
+	h->now = xp_host_clock();
+}
+
+void xp_host_leave(struct xp_host *h)
+{
+	run(h, false);
+	send_all(h);
+	leave(h);
+}
+
+void xp_host_leave_quietly(struct xp_host *h)
+{
+	leave(h);
+}
+
+void xp_host_round(struct xp_host *h)
+{
+	do_round(h, false);
+}
+
+/* ---- threads of the program --------------------------------------------------------------- */
+
+void xp_host_kick(struct xp_host *h)
+{
+	struct quiet q = begin_quiet();
+
+	if (try_enter(h)) {
+		do_posted(h);
+		leave(h);
+	}
+	end_quiet(q);
+}
+
+static void note_poll(struct xp_host *h)
+{
+	__atomic_store_n(&h->polled, h->now, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->polls, h->polls + 1, __ATOMIC_RELAXED);
+}
+
+bool xp_host_poll(struct xp_host *h)
+{
+	struct quiet q = begin_quiet();
+	bool entered = try_enter(h);
+
+	if (entered) {
+		do_round(h, __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS);
+		note_poll(h);
+		leave(h);
+	}
+	end_quiet(q);
+	return entered;
+}
+
+/* Returns true if calls that a signal interrupts are to fail: a handler lacks SA_RESTART. */
+static bool signals_interrupt(void)
+{
+	struct sigaction sa;
+
+	for (int s = 1; s < NSIG; s++)
+		if (!sigaction(s, NULL, &sa) && sa.sa_handler != SIG_DFL &&
+		    sa.sa_handler != SIG_IGN && !(sa.sa_flags & SA_RESTART))
+			return true;
+	return false;
+}
+
+static void wait_round(struct xp_host *h)
+{
+	struct quiet q = begin_quiet();
+
+	pthread_mutex_lock(&h->lock);
+	do_round(h, false);
+	note_poll(h);
+	leave(h);
+	end_quiet(q);
+}
+
+int xp_host_wait(struct xp_host *h, int fd)
+{
+	struct pollfd p[] = {
+		{ .fd = fd, .events = POLLIN },
+		{ .fd = h->socket->fd, .events = POLLIN },
+	};
+	struct timespec ts = { 0 }, *timeout;
+	uint64_t next, now;
+
+	for (;;) {
+		wait_round(h);
+		next = __atomic_load_n(&h->next, __ATOMIC_RELAXED);
+		now = xp_host_clock();
+		timeout = next == XT_NEVER ? NULL : &ts;
+		if (timeout && next > now)
+			ts = (struct timespec){ .tv_sec = (time_t)((next - now) / 1000000000),
+						.tv_nsec = (long)((next - now) % 1000000000) };
+		else
+			ts = (struct timespec){ 0 };
+		if (ppoll(p, 2, timeout, NULL) < 0 && errno == EINTR && signals_interrupt())
+			return -EINTR;
+		if (p[0].revents)
+			return 0;
+	}
+}
+
+/* ---- the progress thread ------------------------------------------------------------------ */
+
+unsigned int xp_host_progress_round(struct xp_host *h, bool *held)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&h->lock);
+	n = do_round(h, true);
+	*held = h->held;
+	leave(h);
+	return n;
+}
+
+void xp_host_send_held(struct xp_host *h)
+{
+	if (!__atomic_load_n(&h->held, __ATOMIC_RELAXED) || !try_enter(h))
+		return;
+	if (h->held)
+		send_all(h);
+	leave(h);
+}

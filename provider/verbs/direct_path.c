@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "direct_path.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "provider/base/debug.h"
+#include "provider/base/environment.h"
+#include "provider/base/libibverbs.h"
+#include "provider/host/host.h"
+#include "provider/verbs/device.h"
+#include "provider/verbs/request.h"
+
+enum path { AUTO, DIRECT, DAEMON };
+
+/* ---- the library -------------------------------------------------------------------------- */
+
+static const struct xp_host_ops *ops;
+static char load_error[PATH_MAX + 128];
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+
+/* It is in the folder of this library. Linked programs find this one by symbolic links. */
+static bool find_library(char *path, size_t size)
+{
+	char self[PATH_MAX], *slash;
+	Dl_info info;
+
+	if (!dladdr(&ops, &info) || !info.dli_fname || !realpath(info.dli_fname, self))
+		return false;
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	return slash && snprintf(path, size, "%s/%s", self, XP_HOST_LIBRARY) < (int)size;
+}
+
+static void load(void)
+{
+	const struct xp_host_ops *found = NULL;
+	char path[PATH_MAX];
+	void *library;
+	const char *why;
+
+	if (!find_library(path, sizeof(path))) {
+		snprintf(load_error, sizeof(load_error), "the folder of libxroce.so is not known");
+		return;
+	}
+	library = xp_real_dlopen()(path, RTLD_NOW | RTLD_LOCAL);
+	if (library)
+		found = dlsym(library, XP_HOST_SYMBOL);
+	if (!found) {
+		why = dlerror();
+		snprintf(load_error, sizeof(load_error), "%s", why ? why : path);
+	} else if (strcmp(found->version, XR_VERSION)) {
+		snprintf(load_error, sizeof(load_error), "%s is of version %s, libxroce.so of %s",
+			 path, found->version, XR_VERSION);
+	} else {
+		ops = found;
+	}
+}
+
+/* ---- lending ------------------------------------------------------------------------------ */
+
+static int request_for_host(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
+			    size_t rep_len)
+{
+	struct xp_context *ctx = arg;
+	struct xp_call call = {
+		.type = type,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = rep_len,
+	};
+
+	return xp_conn_call(&ctx->conn, &call); /* under conn_lock, as is the request served */
+}
+
+static void set_fds(struct xp_lent *lent, const int *fds)
+{
+	lent->rx = fds[0];
+	for (unsigned int i = 0; i < XR_LEND_PORTS; i++)
+		lent->tx[i] = i < lent->rep.ports ? fds[1 + i] : -1;
+	lent->events = fds[1 + lent->rep.ports];
+}
+
+static int borrow(struct xp_context *ctx, struct xp_lent *lent)
+{
+	const struct xr_lend_req req = { 0 };
+	int fds[XR_LEND_PORTS + 2], err;
+	struct xp_call call = {
+		.type = XR_MSG_LEND,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &lent->rep,
+		.rep_len = sizeof(lent->rep),
+		.rep_fds = fds,
+		.rep_room = XR_LEND_PORTS + 2,
+	};
+
+	err = xp_conn_call(&ctx->conn, &call);
+	if (!err && (lent->rep.ports > XR_LEND_PORTS || call.rep_nfds != lent->rep.ports + 2)) {
+		xp_close_fds(fds, call.rep_nfds);
+		err = -EPROTO;
+	}
+	if (!err)
+		set_fds(lent, fds);
+	return err;
+}
+
+/* Returns an error, and its reason in the connection's text. */
+static int open_host(struct xp_context *ctx)
+{
+	struct xp_host_env env = {
+		.attr = &ctx->attr,
+		.vectors = ctx->workers,
+		.request = request_for_host,
+		.arg = ctx,
+		.why = ctx->conn.why,
+		.debug = xp_debug,
+	};
+	int err;
+
+	pthread_once(&load_once, load);
+	if (!ops) {
+		snprintf(ctx->conn.why, sizeof(ctx->conn.why), "%.*s",
+			 (int)sizeof(ctx->conn.why) - 1, load_error);
+		return -EOPNOTSUPP;
+	}
+	err = borrow(ctx, &env.lent);
+	if (!err)
+		err = ops->open(&env, &ctx->host);
+	if (err)
+		return err;
+	ctx->host_ops = ops;
+	ctx->doorbells = ops->doorbell(ctx->host);
+	return 0;
+}
+
+/* ---- contexts ----------------------------------------------------------------------------- */
+
+static enum path chosen_path(void)
+{
+	const char *value = xp_environment(XP_PATH);
+
+	if (value && !strcmp(value, "direct"))
+		return DIRECT;
+	if (value && !strcmp(value, "auto"))
+		return AUTO;
+	if (value && *value && strcmp(value, "daemon"))
+		xp_debug("XROCE_PATH is '%s'; auto, direct and daemon are known", value);
+	return DAEMON;
+}
+
+int xp_direct_path_open(struct xp_context *ctx)
+{
+	enum path path = chosen_path();
+	const char *why;
+	int err;
+
+	if (path == DAEMON)
+		return 0;
+	err = open_host(ctx);
+	if (!err) {
+		xp_debug("%s: direct: the transport runs in this process", ctx->dev->ibdev.name);
+		return 0;
+	}
+	why = ctx->conn.why[0] ? ctx->conn.why : strerror(-err);
+	if (path == DIRECT)
+		return xp_refuse("ibv_open_device", err, "XROCE_PATH is direct: %s", why);
+	xp_debug("%s: by the daemon: %s", ctx->dev->ibdev.name, why);
+	return 0;
+}
+
+void xp_direct_path_close(struct xp_context *ctx)
+{
+	if (ctx->host)
+		ctx->host_ops->close(ctx->host, xp_health(ctx) == XP_FORKED);
+	ctx->host = NULL;
+}
