@@ -186,6 +186,15 @@ static int learn_addresses(struct xp_host *h)
 	return err;
 }
 
+static int learn_mtu(struct xp_host *h)
+{
+	struct xr_query_port_rep rep = { 0 };
+	int err = h->env.request(h->env.arg, XR_MSG_QUERY_PORT, NULL, 0, &rep, sizeof(rep));
+
+	h->max_mtu = 128u << rep.active_mtu;
+	return err;
+}
+
 static void close_lent(struct xp_lent *lent)
 {
 	if (lent->rx >= 0)
@@ -242,6 +251,8 @@ static int start(struct xp_host *h)
 		err = make_engine(h);
 	if (!err)
 		err = learn_addresses(h);
+	if (!err)
+		err = learn_mtu(h);
 	if (!err)
 		err = xp_guard_signals();
 	return err ? err : xp_progress_start(h);
@@ -312,6 +323,11 @@ static struct xr_doorbell *doorbell(struct xp_host *h)
 	return h->doorbell;
 }
 
+static int packets(const struct xp_host *h)
+{
+	return h->socket->fd;
+}
+
 __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.version = XR_VERSION,
 	.open = open_host,
@@ -322,6 +338,7 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.kick = xp_host_kick,
 	.poll = xp_host_poll,
 	.wait = xp_host_wait,
+	.packets = packets,
 };
 
 /* ---- messages of the files that the daemon uses, too ---------------------------------------- */

@@ -63,6 +63,8 @@ struct xp_host_ops {
 	 * -EINTR.
 	 */
 	int (*wait)(struct xp_host *h, int fd);
+	/* Returns the socket of packets, which becomes readable when a round would receive. */
+	int (*packets)(const struct xp_host *h);
 };
 
 #define XP_HOST_LIBRARY "libxroce-direct.so"

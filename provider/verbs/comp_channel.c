@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "provider/base/debug.h"
@@ -12,6 +13,79 @@
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/request.h"
+
+static uint32_t *cq_counter(const void *record)
+{
+	struct xp_cq *cq;
+
+	memcpy(&cq, record, sizeof(cq));
+	return &cq->comp_read;
+}
+
+/* ---- channels of direct contexts ----------------------------------------------- */
+
+/*
+ * Their descriptor is an epoll set of the event socket. For a program that never blocks on the
+ * channel, the socket of packets is in it, too: a packet wakes the program, which runs a round in
+ * ibv_get_cq_event(), and finds the event, or none. Other programs may rely on an event, so another
+ * thread runs the round for them while they wait for the descriptor.
+ */
+static int add_to_set(const struct xp_channel *ch, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(ch->ibch.fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int make_set(struct xp_channel *ch)
+{
+	int set = epoll_create1(EPOLL_CLOEXEC);
+
+	if (set < 0)
+		return -errno;
+	ch->ibch.fd = set;
+	return fcntl(ch->events->fd, F_SETFL, O_NONBLOCK) ? -errno : add_to_set(ch, ch->events->fd);
+}
+
+static bool never_blocks(const struct xp_channel *ch)
+{
+	int flags = fcntl(ch->ibch.fd, F_GETFL);
+
+	return flags >= 0 && flags & O_NONBLOCK;
+}
+
+void xp_channel_armed(struct xp_channel *ch)
+{
+	const struct xp_context *ctx = ch->ctx;
+
+	if (!ctx->host || __atomic_load_n(&ch->has_packets, __ATOMIC_RELAXED) || !never_blocks(ch))
+		return;
+	if (!__atomic_exchange_n(&ch->has_packets, true, __ATOMIC_RELAXED))
+		add_to_set(ch, ctx->host_ops->packets(ctx->host));
+}
+
+/*
+ * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
+ * packet wakes it without another thread in between.
+ */
+static int read_direct(struct xp_channel *ch, struct xp_cq **cq)
+{
+	const struct xp_context *ctx = ch->ctx;
+	bool blocks = !never_blocks(ch);
+	int err = 0;
+
+	if (!blocks)
+		ctx->host_ops->poll(ctx->host);
+	do {
+		if (blocks)
+			err = ctx->host_ops->wait(ctx->host, ch->events->fd);
+		if (!err)
+			err = xp_event_read(ch->events, cq, cq_counter);
+	} while (blocks && err == -EAGAIN); /* another thread has read it */
+	return err;
+}
+
+/* ---- all channels -------------------------------------------------------------- */
 
 struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 {
@@ -47,6 +121,11 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 	ch->ibch.context = ch->ctx->shown;
 	ch->ibch.fd = fd;
 	ch->handle = rep.handle;
+	err = ch->ctx->host ? make_set(ch) : 0;
+	if (err) {
+		xp_destroy_comp_channel(&ch->ibch);
+		return xp_null(err);
+	}
 	return &ch->ibch;
 }
 
@@ -65,17 +144,11 @@ int xp_destroy_comp_channel(struct ibv_comp_channel *ibch)
 		err = xp_release(ctx, XR_MSG_DESTROY_CHANNEL, ch->handle, NULL);
 	if (err)
 		return -err;
+	if (ch->ibch.fd != ch->events->fd)
+		close(ch->ibch.fd);
 	xp_event_socket_free(ch->events);
 	free(ch);
 	return 0;
-}
-
-static uint32_t *cq_counter(const void *record)
-{
-	struct xp_cq *cq;
-
-	memcpy(&cq, record, sizeof(cq));
-	return &cq->comp_read;
 }
 
 /*
@@ -100,21 +173,6 @@ static struct xp_cq *notify_armed_cq(struct xp_channel *ch)
 	return cq;
 }
 
-/*
- * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
- * packet wakes it without another thread in between.
- */
-static int await_event(struct xp_channel *ch)
-{
-	const struct xp_context *ctx = ch->ctx;
-	int flags = fcntl(ch->events->fd, F_GETFL);
-
-	if (flags < 0 || !(flags & O_NONBLOCK))
-		return ctx->host_ops->wait(ctx->host, ch->events->fd);
-	ctx->host_ops->poll(ctx->host);
-	return 0;
-}
-
 int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **cq_context)
 {
 	struct xp_channel *ch = xp_channel(ibch);
@@ -124,9 +182,7 @@ int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **
 
 	if (xp_health(ctx) == XP_FORKED)
 		return xp_fail(xp_refuse("ibv_get_cq_event", EIO, "%s", XP_FORKED_TEXT));
-	err = ctx->host ? await_event(ch) : 0;
-	if (!err)
-		err = xp_event_read(ch->events, &cq, cq_counter);
+	err = ctx->host ? read_direct(ch, &cq) : xp_event_read(ch->events, &cq, cq_counter);
 	if (err == -ENODATA) {
 		xp_set_gone(ctx);
 		cq = notify_armed_cq(ch);

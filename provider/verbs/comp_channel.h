@@ -3,6 +3,8 @@
 #ifndef XP_COMP_CHANNEL_H
 #define XP_COMP_CHANNEL_H
 
+#include <stdbool.h>
+
 #include <infiniband/verbs.h>
 
 #include "provider/verbs/event_socket.h"
@@ -15,6 +17,7 @@ struct xp_channel {
 	struct xp_context *ctx; /* of this process: child.h */
 	uint32_t handle;
 	struct xp_event_socket *events;
+	bool has_packets;  /* direct: the descriptor is readable by packets, too; atomic */
 	struct xp_cq *cqs; /* under the mutex of struct ibv_context */
 };
 
@@ -27,6 +30,9 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx);
 int xp_destroy_comp_channel(struct ibv_comp_channel *ibch);
 int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **cq_context);
 void xp_ack_cq_events(struct ibv_cq *ibcq, unsigned int n);
+
+/* A CQ of the channel was armed. */
+void xp_channel_armed(struct xp_channel *ch);
 
 /* Adds a CQ to its channel, and removes it. */
 void xp_channel_join(struct xp_cq *cq, struct ibv_comp_channel *ibch);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "provider/base/debug.h"
+#include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/cq_arm.h"
 #include "provider/verbs/cq_members.h"
@@ -50,5 +51,7 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);
 	ask = xp_cq_report_armed(cq);
 	xp_unlock(&cq->lock);
+	if (ibcq->channel)
+		xp_channel_armed(xp_channel(ibcq->channel));
 	return ask ? xp_cq_ask_for_event(cq) : 0;
 }
