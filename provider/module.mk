@@ -2,7 +2,7 @@
 
 PROVIDER_SRCS := \
 	$(addprefix provider/base/,debug.c environment.c libibverbs.c) \
-	$(addprefix provider/control/,connection.c runtime_dir.c shm.c sockets.c visible.c) \
+	$(addprefix provider/control/,connection.c path.c runtime_dir.c shm.c sockets.c visible.c) \
 	$(addprefix provider/memory/, \
 		adopt.c convert.c discard.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
 	$(addprefix provider/verbs/, \

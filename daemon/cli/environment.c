@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "environment.h"
+#include "provider/control/path.h"
 #include "provider/control/visible.h"
 
 #define PROGRAMS "programs" /* folder of the programs that `xroce run` adds to PATH */
@@ -154,12 +155,15 @@ static int set_list(struct cli_environment *e, const struct cli_program *p)
 {
 	const char *hide = p->only ? XP_HIDE_KERNEL : getenv("XROCE_HIDE");
 	const char *order = getenv("XROCE_ORDER");
+	const char *path = p->path ? p->path : getenv("XROCE_PATH");
 	int status = CLI_OK;
 
 	if (hide && *hide)
 		status = set(e, "XROCE_HIDE", strdup(hide));
 	if (status == CLI_OK && order && *order)
 		status = set(e, "XROCE_ORDER", strdup(order));
+	if (status == CLI_OK && path && *path)
+		status = set(e, "XROCE_PATH", strdup(path));
 	return status;
 }
 
@@ -216,6 +220,7 @@ int cli_environment(struct cli *cli, const struct cli_program *p, struct cli_env
 int cli_take_program_option(struct cli *cli, struct cli_program *p, int option)
 {
 	const char **more;
+	enum xp_path path;
 
 	switch (option) {
 	case 'd':
@@ -228,6 +233,11 @@ int cli_take_program_option(struct cli *cli, struct cli_program *p, int option)
 	case 'o':
 		p->only = true;
 		return 0;
+	case 'p':
+		p->path = optarg;
+		return xp_path_of_word(optarg, &path)
+			       ? 0
+			       : -(cli_usage(cli, "'%s' is none of: " XP_PATH_WORDS, optarg) + 1);
 	case 'r':
 		cli->runtime_dir = optarg;
 		cli->runtime_dir_given = true;

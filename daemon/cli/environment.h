@@ -12,6 +12,7 @@ struct cli_program {
 	const char **device; /* the program sees only these xroce devices; to be freed */
 	size_t devices;	     /* 0: all */
 	bool only;	     /* it sees no devices of the kernel */
+	const char *path;    /* who runs the transport (provider/control/path.h); NULL: not said */
 	bool inherits;	     /* its environment is that of this process otherwise */
 	/* Where the program finds them, if not where this command does; NULL: there */
 	const char *library, *runtime_dir;
@@ -21,7 +22,7 @@ struct cli_environment {
 	struct {
 		const char *name;
 		char *value;
-	} variable[8];
+	} variable[9];
 	size_t count;
 };
 
@@ -41,6 +42,7 @@ void cli_environment_free(struct cli_environment *e);
 #define CLI_PROGRAM_OPTIONS                                     \
 	{ "device", required_argument, NULL, 'd' },             \
 	{ "only", no_argument, NULL, 'o' },                     \
+	{ "path", required_argument, NULL, 'p' },               \
 	{ "runtime-dir", required_argument, NULL, 'r' },        \
 	{ "help", no_argument, NULL, 'h' }
 /* clang-format on */

@@ -12,11 +12,10 @@
 #include "provider/base/debug.h"
 #include "provider/base/environment.h"
 #include "provider/base/libibverbs.h"
+#include "provider/control/path.h"
 #include "provider/host/host.h"
 #include "provider/verbs/device.h"
 #include "provider/verbs/request.h"
-
-enum path { AUTO, DIRECT, DAEMON };
 
 /* ---- the library -------------------------------------------------------------------------- */
 
@@ -143,26 +142,23 @@ static int open_host(struct xp_context *ctx)
 
 /* ---- contexts ----------------------------------------------------------------------------- */
 
-static enum path chosen_path(void)
+static enum xp_path chosen_path(void)
 {
-	const char *value = xp_environment(XP_PATH);
+	const char *word = xp_environment(XP_PATH);
+	enum xp_path path;
 
-	if (value && !strcmp(value, "direct"))
-		return DIRECT;
-	if (value && !strcmp(value, "auto"))
-		return AUTO;
-	if (value && *value && strcmp(value, "daemon"))
-		xp_debug("XROCE_PATH is '%s'; auto, direct and daemon are known", value);
-	return DAEMON;
+	if (!xp_path_of_word(word, &path))
+		xp_debug("XROCE_PATH is '%s', none of: " XP_PATH_WORDS, word);
+	return path;
 }
 
 int xp_direct_path_open(struct xp_context *ctx)
 {
-	enum path path = chosen_path();
+	enum xp_path path = chosen_path();
 	const char *why;
 	int err;
 
-	if (path == DAEMON)
+	if (path == XP_PATH_DAEMON)
 		return 0;
 	err = open_host(ctx);
 	if (!err) {
@@ -170,7 +166,7 @@ int xp_direct_path_open(struct xp_context *ctx)
 		return 0;
 	}
 	why = ctx->conn.why[0] ? ctx->conn.why : strerror(-err);
-	if (path == DIRECT)
+	if (path == XP_PATH_DIRECT)
 		return xp_refuse("ibv_open_device", err, "XROCE_PATH is direct: %s", why);
 	xp_debug("%s: by the daemon: %s", ctx->dev->ibdev.name, why);
 	return 0;
