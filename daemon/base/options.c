@@ -50,11 +50,16 @@ static const struct option_row rows[] = {
 	{ "reserved-lkey-group", "GROUP",
 	  "group that may use the reserved L_Key besides root (none)", TEXT,
 	  AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
+	{ "direct-users", "USERS",
+	  "users that may borrow sockets besides root, separated by commas (none)", TEXT,
+	  AT(direct_users), 0, ROOM(direct_users) },
 	{ "metrics", "ADDRESS", "serve metrics by HTTP at IP:PORT, [IP]:PORT or /PATH (none)", TEXT,
 	  AT(metrics), 0, ROOM(metrics) },
 	{ "io", "WAY", "way of packets: auto, xdp or socket (auto)", IO, AT(io), 0, 0 },
 	{ "workers", "N", "threads that process packets, with --io socket; 0: by processors (0)",
 	  NUMBER, AT(workers), 0, 64 },
+	{ "slots", "N", "programs that may borrow sockets, with --io socket, 0: none (64)", NUMBER,
+	  AT(slots), 0, 64 },
 	{ "exit-idle", "SECONDS", "end after that time without programs, 0: never (0)", NUMBER,
 	  AT(exit_idle), 0, 31536000 },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
@@ -238,6 +243,7 @@ static void set_defaults(struct xd_options *o)
 		strcpy(o->group, "rdma");
 	o->ring_size = 4096;
 	o->uc_rate = 10000;
+	o->slots = 64;
 	o->spin_us = 50;
 	o->max_clients = 1024;
 	o->max_qp = o->max_cq = o->max_pd = o->max_ah = o->max_srq = 65536;
@@ -534,6 +540,40 @@ static int check_group(const char *option, const char *name)
 	return -EINVAL;
 }
 
+/* Looks a user up by name, or by number, as chown(1) does. */
+static bool find_user(const char *name, uid_t *uid)
+{
+	const struct passwd *p = getpwnam(name);
+	uint64_t n;
+
+	if (!p && (parse_number(name, false, &n) || n >= UINT32_MAX))
+		return false;
+	*uid = p ? p->pw_uid : (uid_t)n;
+	return true;
+}
+
+static int read_users(struct xd_options *o)
+{
+	char names[sizeof(o->direct_users)], *rest = names, *name;
+
+	memcpy(names, o->direct_users, sizeof(names));
+	while ((name = strsep(&rest, ","))) {
+		if (!*name)
+			continue;
+		if (o->direct_uids == XD_DIRECT_USERS) {
+			fprintf(stderr, "xroced: --direct-users: more than %d users\n",
+				XD_DIRECT_USERS);
+			return -EINVAL;
+		}
+		if (!find_user(name, &o->direct_uid[o->direct_uids++])) {
+			fprintf(stderr, "xroced: --direct-users: user \"%s\" does not exist\n",
+				name);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 /* Checks the length limit of unix(7) here, before anything is attached. */
 static int name_socket(struct xd_options *o)
 {
@@ -566,6 +606,8 @@ static int check(struct xd_options *o)
 	err = check_group("--group", o->group);
 	if (!err)
 		err = check_group("--reserved-lkey-group", o->reserved_lkey_group);
+	if (!err)
+		err = read_users(o);
 	return err ? err : name_socket(o);
 }
 

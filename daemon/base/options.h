@@ -25,6 +25,9 @@ enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH
 /* QPs that the daemon itself may have in addition to max_qp: QP 1 */
 #define XD_OWN_QPS 1
 
+/* Most users of --direct-users */
+#define XD_DIRECT_USERS 32
+
 struct xd_options {
 	char interface[IF_NAMESIZE];
 	char name[XR_DEVICE_NAME_MAX + 1]; /* default: xr_<interface> */
@@ -35,9 +38,11 @@ struct xd_options {
 	char user[64];		      /* that the daemon becomes; empty: stay the same */
 	char group[64];		      /* group that may connect besides root; empty: none */
 	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
+	char direct_users[256];	      /* likewise, for slots: users, separated by commas */
 	char metrics[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* address; empty: none */
 	enum xd_io_option io;
 	uint32_t workers;   /* with UDP sockets; 0: by processors */
+	uint32_t slots;	    /* with UDP sockets, for programs; 0: none */
 	uint32_t exit_idle; /* seconds without programs after which the daemon ends; 0: never */
 	enum xd_attach attach;
 	enum xd_gso_option gso;
@@ -66,6 +71,9 @@ struct xd_options {
 	char fault[1024];	  /* rules of fault injection */
 	int log_level;
 
+	/* users of direct_users */
+	uid_t direct_uid[XD_DIRECT_USERS];
+	uint32_t direct_uids;
 	/* path of the control socket, from runtime_dir and name */
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };

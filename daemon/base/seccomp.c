@@ -95,11 +95,11 @@ static const struct rule allowed[] = {
 	FOR(ALL, eventfd2), FOR(ALL, signalfd4),
 	FOR(ALL, timerfd_create), FOR(ALL, timerfd_settime),
 	FOR(ALL, futex), FOR(ALL, nanosleep), FOR(ALL, clock_nanosleep), FOR(ALL, restart_syscall),
-	/* sockets; connecting and binding are over */
+	/* sockets; connecting is over. Ports are bound for programs that borrow sockets. */
 	IF(MAIN, socket, 0, ~0u, AF_UNIX), IF(MAIN | HELP, socket, 0, ~0u, AF_INET),
 	IF(MAIN, socket, 0, ~0u, AF_INET6), IF(HELP, socket, 0, ~0u, AF_XDP),
 	FOR(MAIN | HELP, socketpair), FOR(MAIN | HELP, accept4), FOR(MAIN, shutdown),
-	FOR(MAIN, getsockname),
+	FOR(MAIN, getsockname), FOR(MAIN, bind),
 	FOR(ALL, getsockopt), FOR(ALL, setsockopt),
 	FOR(ALL, sendto), FOR(ALL, recvfrom), FOR(ALL, sendmsg), FOR(ALL, recvmsg),
 	FOR(ALL, sendmmsg), FOR(ALL, recvmmsg),

@@ -10,8 +10,11 @@
 #ifndef XD_IO_H
 #define XD_IO_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <xroce/control.h>
 
 #include "daemon/transport/transport.h"
 
@@ -148,6 +151,27 @@ static inline void xd_socket_stats(const struct xd_socket *s, struct xd_socket_s
 	s->ops->stats(s, stats);
 }
 
+/* ---- slots: sockets for programs -------------------------------------------------------- */
+
+/* Most slots of a device */
+#define XD_MAX_SLOTS 64
+
+/* A slot that is lent. The descriptors but fd belong to the caller. */
+struct xd_loan {
+	uint32_t slot;
+	uint32_t qpn_modulus, qpn_rest; /* of the QPNs whose packets arrive there */
+	int fd;				/* receives; stays open until the device is freed */
+	bool ipv6, segments;
+	uint32_t receive_buffer; /* bytes */
+	uint32_t ports;
+	int send_fd[XR_LEND_PORTS];
+	uint16_t port[XR_LEND_PORTS]; /* host order */
+};
+
+struct xd_slots_state {
+	uint32_t total, lent, retired;
+};
+
 /* ---- the way of a device -------------------------------------------------------------------- */
 
 struct xd_io_ops {
@@ -165,6 +189,11 @@ struct xd_io_ops {
 	uint32_t (*max_mtu)(const struct xd_io *io);
 	bool (*solicit)(struct xd_io *io, int family, const uint8_t *addr);
 	bool (*sends_to)(const struct xd_io *io, const struct xr_addr *group);
+	/* All NULL: there are no slots. */
+	void (*slots)(const struct xd_io *io, struct xd_slots_state *state);
+	int (*lend)(struct xd_io *io, struct xd_loan *loan);
+	void (*end_loan)(struct xd_io *io, uint32_t slot);
+	void (*clean_slot)(struct xd_io *io, uint32_t slot);
 	const char *(*mode)(const struct xd_io *io);
 	void (*show)(const struct xd_io *io, struct json *j);
 	void (*log_hints)(const struct xd_io *io);
@@ -250,6 +279,35 @@ static inline bool xd_io_solicit(struct xd_io *io, int family, const uint8_t *ad
 static inline bool xd_io_sends_to(const struct xd_io *io, const struct xr_addr *group)
 {
 	return !io->ops->sends_to || io->ops->sends_to(io, group);
+}
+
+/* Reads how many slots there are. */
+static inline void xd_io_slots(const struct xd_io *io, struct xd_slots_state *state)
+{
+	*state = (struct xd_slots_state){ 0 };
+	if (io->ops->slots)
+		io->ops->slots(io, state);
+}
+
+/* Lends a slot. -EOPNOTSUPP: there are none; -EBUSY: none is free. */
+static inline int xd_io_lend(struct xd_io *io, struct xd_loan *loan)
+{
+	return io->ops->lend ? io->ops->lend(io, loan) : -EOPNOTSUPP;
+}
+
+/* No packets arrive at the slot any more. Then clean it. */
+static inline void xd_io_end_loan(struct xd_io *io, uint32_t slot)
+{
+	io->ops->end_loan(io, slot);
+}
+
+/*
+ * Removes what the borrower has left in the slot, so that it can be lent again. In a job: takes
+ * time.
+ */
+static inline void xd_io_clean_slot(struct xd_io *io, uint32_t slot)
+{
+	io->ops->clean_slot(io, slot);
 }
 
 /* Returns the mode of operation as text. */

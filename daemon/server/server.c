@@ -190,6 +190,7 @@ void xd_listener_close(struct xd_listener *l)
 
 static void close_client(struct xd_client *c)
 {
+	xd_lend_close(c);
 	xd_cm_channel_close(c);
 	xd_objects_close_client(c);
 }
@@ -197,6 +198,7 @@ static void close_client(struct xd_client *c)
 static void end_client(struct xd_client *c)
 {
 	xd_capture_end(c);
+	xd_lend_end(c);
 	xd_faults_end(c);
 	xd_umad_end(c);
 	xd_client_memory_end(c);

@@ -11,6 +11,7 @@
  *   show.c      status, counters and objects as JSON, for the xroce command
  *   show_cm.c   the same for connection management
  *   counters.c  sums of counters
+ *   lend.c      UDP sockets that programs borrow
  *   metrics.c   metrics as text
  *   scrape.c    metrics by HTTP
  *   capture.c   packet capture
@@ -30,6 +31,7 @@
 
 #define XD_SPARES XD_ARRIVAL_FDS
 
+struct json;
 struct xd_scrape;
 
 struct xd_server {
@@ -93,6 +95,15 @@ bool xd_server_stop(struct xd_server *server);
 /* Ends the client's capture, if it has one. */
 void xd_capture_end(struct xd_client *c);
 
+/* ---- lend.c ---- */
+
+/* The client ends: no packets arrive at its slot any more. May be called again. */
+void xd_lend_end(struct xd_client *c);
+/* Makes the slot free. In a job: may take long. */
+void xd_lend_close(struct xd_client *c);
+/* Writes the member `slots` of the status. Only operators see the programs. */
+void xd_lend_show(struct json *j, const struct xd_client *c);
+
 /* ---- monitor.c ---- */
 
 /* Publishes the hits of fault rules now, before these are replaced. */
@@ -100,8 +111,6 @@ void xd_monitor_faults(struct xd_server *s);
 void xd_monitor_stop(struct xd_server *s);
 
 /* ---- faults.c ---- */
-
-struct json;
 
 /* Reads the rules of --fault. Logs errors. */
 int xd_faults_load(struct xd_server *s);

@@ -177,6 +177,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 	json_begin(j, NULL, '{');
 	put_identity(j, s->dev);
 	xd_io_show(s->dev->io, j);
+	xd_lend_show(j, c);
 	put_gids(j, s->dev);
 	put_workers(j, s->dev);
 	put_pauses(j, "pauses", &pauses->all);
@@ -242,6 +243,7 @@ static void show_clients(struct json *j, const struct xd_clients *cs)
 		json_text(j, "comm", c->identity.comm);
 		json_number(j, "age_ns", now - c->created);
 		json_boolean(j, "observer", c->connection.observer);
+		json_boolean(j, "direct", c->slot);
 		for (kind = 0; kind < cs->kinds.n; kind++)
 			json_number(j, cs->kinds.ops[kind]->name, xd_object_count(c, kind));
 		json_number(j, "user_bytes", c->user->bytes.pinned + c->user->bytes.memory);

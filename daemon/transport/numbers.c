@@ -8,6 +8,9 @@
 
 #define MIN_FREED 256
 #define MAX_SLOTS (1u << 22) /* at least four generations in 24 bits */
+/* Slots that are tried for a number of the rest that is wanted */
+#define MOST_TRIED 512
+#define NO_NUMBER UINT32_MAX
 
 struct number {
 	struct xt_slot slot;
@@ -21,6 +24,11 @@ struct xt_numbers {
 	struct xt_permutation order;
 	uint32_t bits; /* low bits of a number before its permutation that are its slot */
 	uint32_t gsi;  /* slot of the item with number XR_GSI_QPN; XT_NO_SLOT: none */
+	/*
+	 * Taken slots that had no number of a rest, linked by next_free: they are tried again when
+	 * no other is left. In the queue of free slots they would be tried before unused ones.
+	 */
+	uint32_t passed;
 };
 
 struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed)
@@ -37,7 +45,7 @@ struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed)
 	while (1u << t->bits < end)
 		t->bits++;
 	xt_permutation_init(&t->order, seed);
-	t->gsi = XT_NO_SLOT;
+	t->gsi = t->passed = XT_NO_SLOT;
 	return t;
 }
 
@@ -83,16 +91,23 @@ void *xt_numbers_get(struct xt_numbers *t, uint32_t number)
 	return n ? n->item : NULL;
 }
 
-/* Generations give each slot numbers of each rest: a number is found after `modulus` attempts. */
+/*
+ * Generations give a slot numbers of many rests: one is found after `modulus` attempts on average.
+ * Returns 0 if no generation of the slot has one, which happens if there are not many more
+ * generations than rests.
+ */
 static uint32_t next_number(const struct xt_numbers *t, struct number *n, uint32_t slot,
 			    uint32_t modulus, uint32_t rest)
 {
-	uint32_t number;
+	uint32_t generations = 1u << (XT_PERMUTE_BITS - t->bits), number;
 
-	do
+	for (uint32_t i = 0; i < generations; i++) {
 		number = xt_permute(&t->order, (n->generation++ << t->bits | slot) & XR_QPN_MASK);
-	while (number < 2 || number == XR_MULTICAST_QPN || (modulus && number % modulus != rest));
-	return number;
+		if (number >= 2 && number != XR_MULTICAST_QPN &&
+		    (!modulus || number % modulus == rest))
+			return number;
+	}
+	return 0;
 }
 
 int xt_numbers_prepare(struct xt_numbers *t)
@@ -100,18 +115,48 @@ int xt_numbers_prepare(struct xt_numbers *t)
 	return xt_slots_prepare(&t->slots);
 }
 
+static void pass_over(struct xt_numbers *t, uint32_t slot)
+{
+	struct number *n = xt_slots_at(&t->slots, slot);
+
+	n->number = NO_NUMBER;
+	n->slot.next_free = t->passed;
+	t->passed = slot;
+}
+
+static uint32_t take_slot(struct xt_numbers *t)
+{
+	uint32_t slot = xt_slots_take(&t->slots), next;
+
+	if (slot != XT_NO_SLOT || t->passed == XT_NO_SLOT)
+		return slot;
+	for (slot = t->passed; slot != XT_NO_SLOT; slot = next) {
+		next = ((struct xt_slot *)xt_slots_at(&t->slots, slot))->next_free;
+		xt_slots_release(&t->slots, slot);
+	}
+	t->passed = XT_NO_SLOT;
+	return xt_slots_take(&t->slots);
+}
+
 bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
 		       uint32_t *slot, uint32_t *number)
 {
 	struct number *n;
 
-	*slot = xt_slots_take(&t->slots);
-	if (*slot == XT_NO_SLOT)
-		return false;
-	n = xt_slots_at(&t->slots, *slot);
-	n->number = *number = next_number(t, n, *slot, modulus, rest);
-	n->item = item;
-	return true;
+	for (uint32_t i = 0; i < MOST_TRIED; i++) {
+		*slot = take_slot(t);
+		if (*slot == XT_NO_SLOT)
+			return false;
+		n = xt_slots_at(&t->slots, *slot);
+		*number = next_number(t, n, *slot, modulus, rest);
+		if (*number) {
+			n->number = *number;
+			n->item = item;
+			return true;
+		}
+		pass_over(t, *slot);
+	}
+	return false;
 }
 
 bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot)

@@ -179,7 +179,7 @@ struct xt_ops {
  * SMI and GSI) and 0xffffff (multicast) are not allocated.
  */
 struct xt_numbers;
-#define XT_MAX_MODULUS 64
+#define XT_MAX_MODULUS 512 /* twice the most workers or slots */
 struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed);
 void xt_numbers_free(struct xt_numbers *t);
 /*
@@ -189,7 +189,7 @@ void xt_numbers_free(struct xt_numbers *t);
 int xt_numbers_prepare(struct xt_numbers *t);
 /*
  * The number is `rest` modulo `modulus`, which is at most XT_MAX_MODULUS; 0: any. Returns false if
- * there is no free slot or no memory.
+ * there is no free slot with such a number, or no memory.
  */
 bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
 		       uint32_t *slot, uint32_t *number);

@@ -5,6 +5,7 @@
 #include <linux/sock_diag.h>
 #include <netinet/udp.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <xroce/wire.h>
@@ -19,6 +20,9 @@
 #endif
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
+#endif
+#ifndef UDP_ENCAP
+#define UDP_ENCAP 100
 #endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -108,12 +112,11 @@ static int ask_for_headers(int fd, bool ipv6)
 	return err;
 }
 
-static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared, bool multicast)
+/* Options of sockets that receive, except those that are set once and cannot be changed. */
+static int set_receiving(int fd, bool ipv6, bool shared, bool multicast)
 {
-	int err = set_common(fd, ipv6, ifname);
+	int err = ask_for_headers(fd, ipv6);
 
-	if (!err)
-		err = ask_for_headers(fd, ipv6);
 	if (!err && shared)
 		err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (err)
@@ -128,7 +131,16 @@ static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared, bool mu
 		set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Linux 5.0; without it the kernel joins no packets */
 	set(fd, IPPROTO_UDP, UDP_GRO, 1);
-	return bind_port(fd, ipv6, XR_UDP_PORT);
+	return 0;
+}
+
+static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared, bool multicast)
+{
+	int err = set_common(fd, ipv6, ifname);
+
+	if (!err)
+		err = set_receiving(fd, ipv6, shared, multicast);
+	return err ? err : bind_port(fd, ipv6, XR_UDP_PORT);
 }
 
 int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared, bool multicast)
@@ -142,6 +154,45 @@ int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared, bool multicast)
 		return fd;
 	close(fd);
 	return err;
+}
+
+/* Options that make a socket receive less, later or something else than the daemon expects */
+static int set_defaults(int fd, bool ipv6)
+{
+	const struct timeval never = { 0 };
+	static const struct {
+		int level, name, value;
+	} usual[] = {
+		{ SOL_SOCKET, SO_RCVLOWAT, 1 },	   { SOL_SOCKET, SO_PEEK_OFF, -1 },
+		{ SOL_SOCKET, SO_TIMESTAMPNS, 0 }, { SOL_SOCKET, SO_TIMESTAMPING, 0 },
+		{ SOL_SOCKET, SO_RXQ_OVFL, 0 },	   { SOL_SOCKET, SO_MARK, 0 },
+		{ IPPROTO_IP, IP_RECVERR, 0 },	   { IPPROTO_IP, IP_RECVOPTS, 0 },
+		{ IPPROTO_IP, IP_RETOPTS, 0 },	   { IPPROTO_IP, IP_MINTTL, 0 },
+		{ IPPROTO_IP, IP_CHECKSUM, 0 },	   { IPPROTO_IP, IP_RECVORIGDSTADDR, 0 },
+		{ IPPROTO_UDP, UDP_CORK, 0 },	   { IPPROTO_UDP, UDP_SEGMENT, 0 },
+		{ IPPROTO_UDP, UDP_ENCAP, 0 },
+	};
+	int err = 0;
+
+	for (unsigned int i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
+		int e = set(fd, usual[i].level, usual[i].name, usual[i].value);
+
+		/* What takes a privilege to set, a borrower cannot have changed without it. */
+		if (e && e != -EPERM && e != -ENOPROTOOPT && e != -EOPNOTSUPP)
+			err = e;
+	}
+	if (ipv6)
+		set(fd, IPPROTO_IPV6, IPV6_RECVERR, 0);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof(never)))
+		err = -errno;
+	return err;
+}
+
+int xd_udp_reset_rx(int fd, bool ipv6)
+{
+	int err = set_defaults(fd, ipv6);
+
+	return err ? err : set_receiving(fd, ipv6, true, false);
 }
 
 /* Peers answer to port 4791. Whatever arrives here anyway is dropped. */
@@ -211,22 +262,89 @@ int xd_udp_open_tx(bool ipv6, const char *ifname, uint16_t *port)
 	return err;
 }
 
-/* The program sees the UDP payload: the BTH, with the QPN in bytes 5 to 7. */
-int xd_udp_steer(int fd, uint32_t sockets)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, XR_QPN_MASK),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, XR_GSI_QPN, 2, 0),
-		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, sockets),
-		BPF_STMT(BPF_RET | BPF_A, 0),
-		BPF_STMT(BPF_RET | BPF_K, 0),
-	};
-	const struct sock_fprog prog = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+/* ---- programs ----------------------------------------------------------------------------- */
 
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) ? -errno
-											 : 0;
+#define STEER_CODE (12 + 2 * XD_MAX_SLOTS)
+
+struct code {
+	struct sock_filter insn[STEER_CODE];
+	unsigned short n;
+};
+
+static void add(struct code *c, uint16_t op, uint32_t k)
+{
+	c->insn[c->n++] = (struct sock_filter)BPF_STMT(op, k);
 }
+
+/* Jumps by jt instructions if the test is true, else by jf. */
+static void add_jump(struct code *c, uint16_t test, uint32_t k, uint8_t jt, uint8_t jf)
+{
+	c->insn[c->n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | test | BPF_K, k, jt, jf);
+}
+
+/* The program sees the UDP payload: the BTH, with the QPN in bytes 5 to 7. */
+static void load_qpn(struct code *c, uint32_t bth)
+{
+	add(c, BPF_LD | BPF_W | BPF_ABS, bth + 4);
+	add(c, BPF_ALU | BPF_AND | BPF_K, XR_QPN_MASK);
+}
+
+static void build_steering(struct code *c, const struct xd_udp_steering *s)
+{
+	load_qpn(c, 0);
+	add_jump(c, BPF_JEQ, XR_GSI_QPN, 0, 1);
+	add(c, BPF_RET | BPF_K, 0);
+	if (s->slots) {
+		add_jump(c, BPF_JSET, 1, 3, 0);
+		add(c, BPF_ALU | BPF_RSH | BPF_K, 1);
+	}
+	add(c, BPF_ALU | BPF_MOD | BPF_K, s->workers);
+	add(c, BPF_RET | BPF_A, 0);
+	if (!s->slots)
+		return;
+	add(c, BPF_ALU | BPF_RSH | BPF_K, 1);
+	add(c, BPF_ALU | BPF_MOD | BPF_K, s->slots);
+	for (uint32_t i = 0; i < s->lent; i++) {
+		add_jump(c, BPF_JEQ, s->slot[i], 0, 1);
+		add(c, BPF_RET | BPF_K, s->index[i]);
+	}
+	add(c, BPF_RET | BPF_K, 0);
+}
+
+static int attach(int fd, int name, struct code *c)
+{
+	const struct sock_fprog prog = { .len = c->n, .filter = c->insn };
+
+	return setsockopt(fd, SOL_SOCKET, name, &prog, sizeof(prog)) ? -errno : 0;
+}
+
+int xd_udp_steer(int fd, const struct xd_udp_steering *s)
+{
+	struct code c = { .n = 0 };
+
+	build_steering(&c, s);
+	return attach(fd, SO_ATTACH_REUSEPORT_CBPF, &c);
+}
+
+/* Filters of sockets, other than programs of groups, see the UDP header as well. */
+int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot)
+{
+	struct code c = { .n = 0 };
+	int err;
+
+	load_qpn(&c, XR_UDP_HLEN);
+	add_jump(&c, BPF_JEQ, XR_MULTICAST_QPN, 4, 0);
+	add_jump(&c, BPF_JSET, 1, 0, 4);
+	add(&c, BPF_ALU | BPF_RSH | BPF_K, 1);
+	add(&c, BPF_ALU | BPF_MOD | BPF_K, slots);
+	add_jump(&c, BPF_JEQ, slot, 0, 1);
+	add(&c, BPF_RET | BPF_K, UINT32_MAX);
+	add(&c, BPF_RET | BPF_K, 0);
+	err = attach(fd, SO_ATTACH_FILTER, &c);
+	return err ? err : set(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+}
+
+/* ---- what the kernel knows ---------------------------------------------------------------- */
 
 uint32_t xd_udp_receive_buffer(int fd)
 {

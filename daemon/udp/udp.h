@@ -169,10 +169,28 @@ bool xd_udp_has_ipv6(void);
  */
 void xd_udp_solicit(int fd, bool ipv6, unsigned int ifindex, int family, const uint8_t *addr);
 /*
- * Steers packets to the sockets of the group by their destination QPN, modulo the number of
- * sockets; QP 1 to the first one. Sockets count in the order in which they were opened.
+ * How packets are steered to the sockets of the group by their destination QPN. Sockets count in
+ * the order in which they were opened.
  */
-int xd_udp_steer(int fd, uint32_t sockets);
+struct xd_udp_steering {
+	uint32_t workers; /* whose sockets are the first ones; QP 1 and what is left: the first */
+	/*
+	 * Without slots, worker QPN % workers. With slots, even QPNs are those of the workers:
+	 * worker (QPN >> 1) % workers. Odd ones are those of slot (QPN >> 1) % slots.
+	 */
+	uint32_t slots;
+	/* Slots that are lent, and the indices of their sockets */
+	uint32_t lent;
+	uint32_t slot[XD_MAX_SLOTS], index[XD_MAX_SLOTS];
+};
+int xd_udp_steer(int fd, const struct xd_udp_steering *s);
+/* Drops all packets but those to the QPNs of a slot, and of multicast. Cannot be undone. */
+int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot);
+/*
+ * Sets all options of a socket that receives which a borrower may have changed, as
+ * xd_udp_open_rx() with shared does.
+ */
+int xd_udp_reset_rx(int fd, bool ipv6);
 
 /* Returns the size of the receive buffer in bytes, as the kernel counts them. */
 uint32_t xd_udp_receive_buffer(int fd);

@@ -14,6 +14,7 @@
 #include "daemon/io/memory_tables.h"
 #include "daemon/io/verdict.h"
 #include "daemon/netdev/net.h"
+#include "lend.h"
 #include "udp.h"
 
 /* Workers if no option says how many: more of them share the memory bandwidth of the same host. */
@@ -30,6 +31,7 @@ struct udp_io {
 	uint32_t workers;
 	uint32_t receive_buffer; /* bytes */
 	const struct xd_udp *of_worker[XR_MAX_WORKERS];
+	struct xd_udp_slots slots;
 	int solicitor; /* socket of the control thread; -1: none */
 };
 
@@ -116,7 +118,10 @@ static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket
 		t->short_window = t->engine_window;
 	t->ports = u->tx.port;
 	t->n_ports = XD_UDP_PORTS;
-	if (w->workers > 1) {
+	if (w->config.opt->slots) {
+		t->qpn_modulus = 2 * w->workers;
+		t->qpn_rest = 2 * worker;
+	} else if (w->workers > 1) {
 		t->qpn_modulus = w->workers;
 		t->qpn_rest = worker;
 	}
@@ -129,10 +134,28 @@ static unsigned int workers(const struct xd_io *io)
 	return const_udp_io_of(io)->workers;
 }
 
+/* The sockets of the workers are open. */
+static int steer(struct udp_io *w)
+{
+	const struct xd_udp_steering to_workers = { .workers = w->workers };
+
+	if (w->config.opt->slots) {
+		w->slots = (struct xd_udp_slots){
+			.ipv6 = w->ipv6,
+			.ifname = w->config.link->ifname,
+			.workers = w->workers,
+			.steering_fd = w->of_worker[0]->socket.fd,
+		};
+		xd_udp_slots_open(&w->slots, w->config.opt->slots);
+		return xd_udp_slots_steer(&w->slots);
+	}
+	return w->workers > 1 ? xd_udp_steer(w->of_worker[0]->socket.fd, &to_workers) : 0;
+}
+
 static int attach(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
-	int err = w->workers > 1 ? xd_udp_steer(w->of_worker[0]->socket.fd, w->workers) : 0;
+	int err = steer(w);
 
 	if (err)
 		xd_log(XD_ERR, "steering packets to %u UDP sockets: %s", w->workers,
@@ -171,6 +194,7 @@ static void free_io(struct xd_io *io)
 
 	if (w->solicitor >= 0)
 		close(w->solicitor);
+	xd_udp_slots_close(&w->slots);
 	if (w->filter)
 		xd_filter_free(w->filter);
 	else
@@ -197,6 +221,30 @@ static bool sends_to(const struct xd_io *io, const struct xr_addr *group)
 {
 	(void)io;
 	return xr_gid_is_ipv4(group) || (group->raw[1] & 15) > 1;
+}
+
+static void slots(const struct xd_io *io, struct xd_slots_state *state)
+{
+	xd_udp_slots_state(&const_udp_io_of(io)->slots, state);
+}
+
+static int lend(struct xd_io *io, struct xd_loan *loan)
+{
+	const struct udp_io *w = udp_io_of(io);
+	int err = xd_udp_slots_lend(&udp_io_of(io)->slots, loan);
+
+	loan->segments = w->config.opt->gso != XD_GSO_OFF;
+	return err;
+}
+
+static void end_loan(struct xd_io *io, uint32_t slot)
+{
+	xd_udp_slots_end(&udp_io_of(io)->slots, slot);
+}
+
+static void clean_slot(struct xd_io *io, uint32_t slot)
+{
+	xd_udp_slots_clean(&udp_io_of(io)->slots, slot);
 }
 
 static const char *mode(const struct xd_io *io)
@@ -249,6 +297,10 @@ static const struct xd_io_ops udp_io_ops = {
 	.max_mtu = max_mtu,
 	.solicit = solicit,
 	.sends_to = sends_to,
+	.slots = slots,
+	.lend = lend,
+	.end_loan = end_loan,
+	.clean_slot = clean_slot,
 	.mode = mode,
 	.show = show,
 	.log_hints = log_hints,

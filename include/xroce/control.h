@@ -651,36 +651,6 @@ struct xr_mcast_req {
 	struct xr_addr gid;
 };
 
-/* ---- direct contexts ------------------------------------------------------------ */
-
-/*
- * LEND: the client runs the transport itself, for its own QPs, on a slot of the device: a UDP
- * socket of the group to which packets for port 4791 are steered by their QPN. The client has it
- * until its connection ends. Objects that it creates by other requests are independent of that.
- *
- * fds: the socket that receives, `ports` sockets that send, and the daemon's end of the client's
- * event socket, so that the client can write asynchronous events of its QPs to it.
- *
- * EOPNOTSUPP: the device has no slots; EPERM: they are not for this user; EBUSY: none is free;
- * EINVAL: flags, or the client has a slot.
- */
-struct xr_lend_req {
-	__u32 flags; /* 0 */
-	__u32 reserved;
-};
-#define XR_LEND_PORTS 8
-struct xr_lend_rep {
-	__u32 slot;		      /* number, for tools */
-	__u32 qpn_modulus, qpn_rest;  /* QPNs whose packets arrive: rest modulo modulus */
-	__u32 ipv6;		      /* family of the sockets is AF_INET6, for IPv4 as well */
-	__u32 receive_buffer;	      /* bytes, as the kernel counts them */
-	__u32 segments;		      /* the kernel may segment */
-	__u32 ports;		      /* number of sockets that send, 1..XR_LEND_PORTS */
-	__u16 port[XR_LEND_PORTS];    /* their UDP ports, host order */
-	__u8 mac[6];		      /* of the interface */
-	__u8 reserved[2];
-};
-
 /* ---- events ------------------------------------------------------------------- */
 
 /*
@@ -812,6 +782,40 @@ struct xr_umad_agent {
 #define xr_umad_register_rep xr_umad_agent
 struct xr_umad_send_req {
 	__u8 packet[XR_UMAD_LEN]; /* struct ib_user_mad; a shorter MAD is padded with zeros */
+};
+
+/* ---- direct programs ------------------------------------------------------------- */
+
+/*
+ * LEND: lends the client a slot of the device, once, until the connection ends: UDP sockets with
+ * which it sends and receives RoCE packets itself (docs/socket.md). Packets to QPNs that are
+ * qpn_rest modulo qpn_modulus arrive there, and no others: a filter of the socket, which cannot be
+ * removed, drops them. Packets of multicast groups (QPN 0xffffff) arrive if the client joins the
+ * group with the socket that receives.
+ *
+ * fds: the socket that receives, `ports` sockets that send, in the order of port[], and the
+ * daemon's end of the client's event socket, non-blocking, so that the client can write
+ * asynchronous events as the daemon does.
+ *
+ * EOPNOTSUPP: the device has no slots; EPERM: only root, the daemon's own user and users of
+ * --direct-users may borrow; EBUSY: no slot is free; EINVAL: flags, or the client has a slot. The
+ * text of the error says why.
+ */
+#define XR_LEND_PORTS 8
+struct xr_lend_req {
+	__u32 flags; /* none yet: 0 */
+	__u32 reserved;
+};
+struct xr_lend_rep {
+	__u32 slot; /* its number, for tools */
+	__u32 qpn_modulus, qpn_rest;
+	__u32 ipv6;	      /* 1: the family of the sockets is AF_INET6, for IPv4, too; 0: AF_INET */
+	__u32 receive_buffer; /* bytes, as the kernel counts them */
+	__u32 segments;	      /* 1: the kernel may segment what is sent (UDP_SEGMENT) */
+	__u32 ports;	      /* sockets that send */
+	__u16 port[XR_LEND_PORTS]; /* their UDP source ports, host order */
+	__u8 mac[6];		   /* of the interface */
+	__u8 reserved[2];
 };
 
 /* ---- operators -------------------------------------------------------------------- */

@@ -614,6 +614,26 @@ static void test_steered_numbers(void)
 	xt_numbers_free(t);
 }
 
+/*
+ * In a large table a slot has few numbers, and many slots have none with the remainder. Adding one
+ * ends all the same.
+ */
+static void test_steered_in_large_table(void)
+{
+	struct xt_numbers *t = xt_numbers_new(262145, 3);
+	unsigned wrong = 0;
+	uint32_t slot, number;
+
+	for (uint32_t i = 0; i < 20000; i++) {
+		wrong += !xt_numbers_add_of(t, t, XT_MAX_MODULUS, i % 7, &slot, &number) ||
+			 number % XT_MAX_MODULUS != i % 7 || xt_numbers_get(t, number) != t;
+		if (i % 3 == 2)
+			xt_numbers_del(t, number);
+	}
+	TAP_OK(!wrong, "the same in a table of 262145, whose slots have 32 numbers each");
+	xt_numbers_free(t);
+}
+
 /* Returns how many of n numbers are next to the one before, or the same as in the other table. */
 static unsigned predictable(uint64_t seed, uint64_t other_seed, unsigned n)
 {
@@ -709,6 +729,7 @@ int main(void)
 	new_engine(64);
 	test_numbers();
 	test_steered_numbers();
+	test_steered_in_large_table();
 	test_random_order();
 	test_gsi();
 	end_engine();

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Slots: sockets of the group of port 4791 that are lent to programs, which send and receive
+ * packets themselves. The daemon keeps all of them open, because the kernel moves the last socket
+ * of a group to the place of one that is closed.
+ *
+ * A slot that is not lent gets no packets: those to its QPNs go to the first worker, which counts
+ * and answers them as packets to QPs that do not exist.
+ */
+#ifndef XD_UDP_LEND_H
+#define XD_UDP_LEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "udp.h"
+
+enum xd_udp_slot_state {
+	XD_UDP_SLOT_FREE,
+	XD_UDP_SLOT_LENT,
+	XD_UDP_SLOT_ENDED, /* to be cleaned */
+	XD_UDP_SLOT_RETIRED,
+};
+
+struct xd_udp_slot {
+	int fd;
+	uint32_t state; /* enum xd_udp_slot_state; atomic */
+};
+
+struct xd_udp_slots {
+	bool ipv6;
+	const char *ifname;
+	uint32_t workers;
+	int steering_fd; /* socket of the first worker */
+	uint32_t count;
+	uint32_t next; /* slot to be lent next: the one that has been free for the longest time */
+	struct xd_udp_slot slot[XD_MAX_SLOTS];
+};
+
+/* Opens the sockets behind those of the workers. Fewer slots may result: logs that. */
+void xd_udp_slots_open(struct xd_udp_slots *s, uint32_t count);
+void xd_udp_slots_close(struct xd_udp_slots *s);
+/* Steers packets to the workers and to the slots that are lent. */
+int xd_udp_slots_steer(const struct xd_udp_slots *s);
+void xd_udp_slots_state(const struct xd_udp_slots *s, struct xd_slots_state *state);
+/* As xd_io_lend(), xd_io_end_loan(), xd_io_clean_slot() */
+int xd_udp_slots_lend(struct xd_udp_slots *s, struct xd_loan *loan);
+void xd_udp_slots_end(struct xd_udp_slots *s, uint32_t slot);
+void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot);
+
+#endif /* XD_UDP_LEND_H */

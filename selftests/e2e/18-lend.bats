@@ -1,0 +1,160 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Slots: UDP sockets of the daemon that programs borrow
+
+load helpers
+
+setup_file() {
+	requires root python3
+	hosts_up
+	daemon_up a --io socket --workers 2 --slots 4
+	daemon_up b --io socket
+}
+
+# borrow ARG...: runs the program on host a
+borrow() {
+	on a "$BIN/borrow" "$RUN/a/xra.sock" "$@"
+}
+
+# holds USER COUNT: borrows slots until `release`; the output is in $BORROWED
+holds() {
+	BORROWED=$BATS_TEST_TMPDIR/borrowed
+	mkfifo "$BATS_TEST_TMPDIR/end"
+	borrow "$1" hold "$2" <"$BATS_TEST_TMPDIR/end" >"$BORROWED" &
+	BORROWER=$!
+	exec 9>"$BATS_TEST_TMPDIR/end"
+	wait_for 10 grep -q ready "$BORROWED"
+}
+
+release() {
+	exec 9>&-
+	wait "$BORROWER"
+	rm "$BATS_TEST_TMPDIR/end"
+	wait_for 10 none_lent
+}
+
+none_lent() {
+	[[ $(status_of a .slots.lent) == 0 ]]
+}
+
+# send_to ADDRESS QPN...: host b sends a packet to each QPN
+send_to() {
+	on b python3 -c '
+import socket, struct, sys
+to = sys.argv[1]
+s = socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_DGRAM)
+for qpn in sys.argv[2:]:
+    s.sendto(struct.pack(">BBHIII", 4, 0, 0xffff, int(qpn, 0), 0, 0), (to, 4791))
+' "$@"
+}
+
+# got SLOT: prints the QPNs of the packets that a slot has got
+got() {
+	sed -n "s/^slot $1 gets //p" "$BORROWED" | tr '\n' ' '
+}
+
+# first_slot: prints the number of the slot that was lent first
+first_slot() {
+	awk '/^slot . modulus/ { print $2; exit }' "$BORROWED"
+}
+
+receives() {
+	local slot before rest qpns=() qpn
+
+	holds 0 1
+	slot=$(first_slot)
+	rest=$((2 * slot + 1))
+	grep -q "^slot $slot modulus 8 rest $rest ports 8$" "$BORROWED"
+	before=$(counter a drop_no_qp)
+	for ((qpn = 0x100; qpn < 0x120; qpn++)); do
+		qpns+=("$qpn")
+	done
+	send_to "$1" "${qpns[@]}"
+	all_arrived() { (($(counter a drop_no_qp) - before >= 28)); }
+	wait_for 10 all_arrived || {
+		counter a drop_no_qp
+		return 1
+	}
+	equal "QPNs of slot $slot" "$(got "$slot")" \
+		"$(for ((qpn = 0x100 + rest; qpn < 0x120; qpn += 8)); do printf '0x%x ' "$qpn"; done)"
+	equal "packets of the workers" "$(($(counter a drop_no_qp) - before))" 28
+	release
+}
+
+@test "a slot gets the packets of its QPNs, and the daemon all others" {
+	receives "$A4"
+	receives "$A6"
+}
+
+@test "each slot gets its own packets" {
+	local slot
+
+	holds 0 4
+	send_to "$A4" 0x101 0x103 0x105 0x107 0x109
+	everything() { (($(grep -c gets "$BORROWED") == 5)); }
+	wait_for 10 everything
+	equal "slot 0" "$(got 0)" "0x101 0x109 "
+	for slot in 1 2 3; do
+		equal "slot $slot" "$(got $slot)" "$(printf '0x%x ' $((0x101 + 2 * slot)))"
+	done
+	release
+}
+
+@test "status and the list of clients show who has borrowed" {
+	holds 0 2
+	equal "slots" "$(status_of a '.slots | [.total, .lent, .retired] | join(" ")')" "4 2 0"
+	equal "borrowers" "$(status_of a '[.slots.loans[].pid] | unique | length')" 1
+	equal "direct clients" "$(ctl a client -j | jq '[.. | objects | select(.direct == true)] | length')" 2
+	release
+}
+
+@test "no more than all slots are lent, and they are lent again" {
+	holds 0 5
+	equal "lent" "$(grep -c '^slot . modulus' "$BORROWED")" 4
+	grep -q 'refused Device or resource busy: all 4 slots are lent' "$BORROWED"
+	release
+	holds 0 4
+	equal "lent" "$(grep -c '^slot . modulus' "$BORROWED")" 4
+	release
+}
+
+@test "other users may not borrow, unless they are named" {
+	daemon_down a
+	daemon_up a --io socket --slots 4 --group nogroup --direct-users 64790
+	borrow 65534 hold 1 </dev/null | grep 'refused Operation not permitted: uid 65534 may not borrow'
+	chmod 666 "$RUN/a/xra.sock"
+	chmod 755 "$RUN" "$RUN/a"
+	borrow 64790 hold 1 </dev/null | grep '^slot'
+	daemon_down a
+	daemon_up a --io socket --workers 2 --slots 4
+}
+
+@test "a slot that was connected is not lent again" {
+	borrow 0 spoil "::ffff:$B4"
+	wait_for 10 none_lent
+	equal "retired" "$(status_of a .slots.retired)" 1
+	grep -q 'slot . is not lent again: it is connected' "$RUN/a/log"
+	daemon_down a
+	daemon_up a --io socket --workers 2 --slots 4
+}
+
+@test "nothing is left of borrowers that were killed" {
+	local before
+
+	borrow 0 cycles 8
+	wait_for 10 none_lent
+	before=$(objects a)
+	borrow 0 cycles "$(iterations 1000)" | tail -n 1
+	wait_for 10 none_lent
+	equal "slots" "$(status_of a '.slots | [.total, .lent, .retired] | join(" ")')" "4 0 0"
+	equal "objects" "$(objects a)" "$before"
+}
+
+@test "without slots, and with XDP, nothing is lent" {
+	daemon_down a
+	daemon_up a --io socket --slots 0
+	borrow 0 hold 1 </dev/null | grep 'refused Operation not supported: .*--slots is 0'
+	daemon_down a
+	daemon_up a --io xdp
+	borrow 0 hold 1 </dev/null | grep "refused Operation not supported: .*the way 'xdp'"
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * borrow SOCKET USER hold COUNT    borrows COUNT slots, and prints each received packet
+ * borrow SOCKET USER cycles COUNT  borrows a slot in a process that is killed, again and again
+ * borrow SOCKET USER spoil IPV6     connects the borrowed socket, so that it cannot be lent again
+ *
+ * Borrows slots of a daemon as USER, without the verbs provider. A line for each slot: "slot S
+ * modulus M rest R ports N", or "refused ERRNO TEXT". `hold` prints "ready" then, and "slot S gets
+ * QPN" for each packet, until its standard input ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hostile.h"
+
+#define MOST 80
+
+static struct slot {
+	struct conn conn;
+	struct xr_lend_rep lent;
+	int status;
+} slots[MOST];
+
+/* ---- borrowing -------------------------------------------------------------------------- */
+
+static bool fds_match(const struct conn *c, const struct xr_lend_rep *r)
+{
+	struct sockaddr_in6 sa; /* the port has the same place in both families */
+	socklen_t len = sizeof(sa);
+
+	if (c->got_fds != r->ports + 2)
+		return false;
+	for (uint32_t i = 0; i < r->ports; i++) {
+		len = sizeof(sa);
+		if (getsockname(c->got_fd[1 + i], (struct sockaddr *)&sa, &len) ||
+		    ntohs(sa.sin6_port) != r->port[i])
+			return false;
+	}
+	len = sizeof(sa);
+	return !getsockname(c->got_fd[0], (struct sockaddr *)&sa, &len) &&
+	       ntohs(sa.sin6_port) == 4791;
+}
+
+static bool borrow(struct slot *s)
+{
+	const struct xr_lend_req q = { 0 };
+	union {
+		struct xr_lend_rep rep;
+		char why[XR_WHY_MAX];
+	} u = { 0 };
+
+	if (!conn_open(&s->conn)) {
+		printf("no connection\n");
+		return false;
+	}
+	s->status = conn_call(&s->conn, XR_MSG_LEND, &q, sizeof(q), NULL, 0, &u, sizeof(u));
+	s->lent = u.rep;
+	if (s->status)
+		printf("refused %s: %.*s\n", strerror(-s->status), XR_WHY_MAX, u.why);
+	else if (!fds_match(&s->conn, &s->lent))
+		printf("wrong descriptors\n");
+	else
+		printf("slot %u modulus %u rest %u ports %u\n", s->lent.slot, s->lent.qpn_modulus,
+		       s->lent.qpn_rest, s->lent.ports);
+	return !s->status;
+}
+
+/* ---- receiving ---------------------------------------------------------------------------- */
+
+static void receive(const struct slot *s)
+{
+	uint8_t bth[64];
+	ssize_t n = recv(s->conn.got_fd[0], bth, sizeof(bth), MSG_DONTWAIT);
+
+	if (n >= 8)
+		printf("slot %u gets 0x%x\n", s->lent.slot,
+		       (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]));
+}
+
+static void hold(uint32_t count)
+{
+	struct pollfd p[MOST + 1];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		n += borrow(&slots[n]);
+	printf("ready\n");
+	for (uint32_t i = 0; i < n; i++)
+		p[i] = (struct pollfd){ .fd = slots[i].conn.got_fd[0], .events = POLLIN };
+	p[n] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
+	while (poll(p, n + 1, -1) > 0 && !p[n].revents) {
+		for (uint32_t i = 0; i < n; i++)
+			if (p[i].revents)
+				receive(&slots[i]);
+	}
+}
+
+/* ---- the end of borrowers ----------------------------------------------------------------- */
+
+static void cycle(uint32_t count)
+{
+	int ready[2], status;
+	uint32_t lent = 0;
+	pid_t pid;
+	char c;
+
+	while (lent < count) {
+		if (pipe(ready))
+			exit(1);
+		pid = fork();
+		if (!pid) {
+			close(ready[0]);
+			if (!borrow(&slots[0]) || write(ready[1], "x", 1) != 1)
+				_exit(1);
+			pause();
+		}
+		close(ready[1]);
+		if (read(ready[0], &c, 1) == 1)
+			lent++;
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		close(ready[0]);
+	}
+	printf("%u cycles\n", lent);
+}
+
+static void spoil(const char *peer)
+{
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_port = htons(4791) };
+
+	if (!borrow(&slots[0]))
+		return;
+	if (inet_pton(AF_INET6, peer, &to.sin6_addr) != 1)
+		exit(2);
+	if (connect(slots[0].conn.got_fd[0], (struct sockaddr *)&to, sizeof(to)))
+		printf("connect: %s\n", strerror(errno));
+}
+
+static void become(const char *name)
+{
+	const struct passwd *p = getpwnam(name);
+	char *end;
+	uid_t uid = p ? p->pw_uid : (uid_t)strtoul(name, &end, 10);
+
+	if (uid && (setgid(uid) || setuid(uid)))
+		exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t count = argc > 4 ? (uint32_t)atoi(argv[4]) : 1;
+
+	if (argc < 4 || count > 1000000)
+		return 2;
+	daemon_path = argv[1];
+	become(argv[2]);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (!strcmp(argv[3], "hold") && count <= MOST)
+		hold(count);
+	else if (!strcmp(argv[3], "cycles"))
+		cycle(count);
+	else if (argc > 4 && !strcmp(argv[3], "spoil"))
+		spoil(argv[4]);
+	else
+		return 2;
+	return 0;
+}
