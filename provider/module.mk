@@ -30,8 +30,9 @@ HOST_SRCS := $(addprefix provider/host/, \
 		ah.c cq.c engine_ops.c events.c guard_signals.c host.c local.c mr.c objects.c pd.c progress.c qp.c rounds.c) \
 	$(transport_SRCS) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \
-	$(addprefix daemon/udp/,receive.c send.c udp_socket.c)
-$(eval $(call shared_library,libxroce-direct.so,$(HOST_SRCS),provider/host/libxroce-direct.map,-pthread -lisal -lz))
+	$(addprefix daemon/udp/,receive.c send.c sockets.c udp_socket.c)
+$(eval $(call shared_library,libxroce-direct.so,$(HOST_SRCS),provider/host/libxroce-direct.map,\
+	-Wl$(comma)-z$(comma)defs -pthread -lisal -lz))
 PROGRAMS += $(BUILD)/libxroce-direct.so
 INSTALL += 644:$(BUILD)/libxroce-direct.so:$(PREFIX)/lib/xroce/libxroce-direct.so
 

@@ -16,6 +16,15 @@
 /* QPs of one context. A slot has 2^17 QPNs, so each place has 8 of them in turn. */
 #define XP_HOST_QPS 16384
 
+/*
+ * A program that waits for a message in its memory answers it within this time. If it usually does,
+ * the ACK waits for the answer: it leaves with it, and completes the request of the peer when the
+ * answer is there as well. So both ends of a ping-pong receive in their own threads, which poll for
+ * completions, and no other thread has to wake up.
+ */
+#define XP_ANSWER_NS 50000u
+#define XP_ANSWERS_MAX 4
+
 /* What the progress thread does now */
 enum xp_progress {
 	XP_WATCHES, /* it receives, as no thread of the program polls */
@@ -45,12 +54,15 @@ struct xp_host {
 	struct xp_event_source *blocked; /* events for which their socket had no room */
 	uint32_t posts; /* rounds that sent since the last poll */
 	bool held;	/* packets wait for those that the program sends next */
+	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
+	uint64_t received_at; /* time when the progress thread received; 0: answered */
 	struct xt_frame frames[XD_BATCH];
 
 	/* Any thread, atomic */
 	uint64_t next;	 /* when a round is due */
 	uint64_t polled; /* time of the last round of a thread that polls or waits */
 	uint32_t polls;	 /* number of these rounds */
+	uint64_t active; /* time of the last round of a thread of the program */
 	int progress;	 /* enum xp_progress */
 	uint64_t wakes_at; /* when the progress thread wakes by itself */
 	int wake_fd;
@@ -72,8 +84,11 @@ void xp_host_leave(struct xp_host *h);
 void xp_host_leave_quietly(struct xp_host *h);
 /* Runs a round that receives and sends all. Entered. */
 void xp_host_round(struct xp_host *h);
-/* A round of the progress thread. Returns the packets received; *held: some wait to be sent. */
-unsigned int xp_host_progress_round(struct xp_host *h, bool *held);
+/*
+ * A round of the progress thread. Returns the packets received, -1 if another thread has the
+ * engine. *held: ACKs wait for an answer of the program, XP_ANSWER_NS at most.
+ */
+int xp_host_progress_round(struct xp_host *h, bool *held);
 /* Sends what waits for packets of the program, if the lock is free. */
 void xp_host_send_held(struct xp_host *h);
 

@@ -15,16 +15,22 @@
 
 #include "internal.h"
 
-#define TICK_NS 500000u
+#define FIRST_TICK_NS 50000u
+#define LAST_TICK_NS 800000u
 /* A program polls if it does so this often on average, and did this short ago. */
 #define POLL_NS 30000u
-/*
- * An answer of the program to a message follows within this time, if it waited for it. Then the ACK
- * leaves with the answer, and both ends of a ping-pong receive in their own threads from then on.
- */
-#define ANSWER_NS 20000u
+#define LOOK_NS FIRST_TICK_NS
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
 #define SPIN_NS 30000u
+/*
+ * A thread of the program may take a packet, and leave its ACK, between the last round and the
+ * sleep of this thread, so it looks once more after this time.
+ */
+#define LINGER_NS 1000000u
+/* A program that has not posted or polled for so long is passive. */
+#define PASSIVE_NS 1000000u
+/* Before the next attempt, if another thread has the engine */
+#define BUSY_NS 20000u
 #define STACK (128u << 10)
 
 struct look {
@@ -32,14 +38,16 @@ struct look {
 	uint32_t polls;
 };
 
-/* Returns true if threads of the program have polled since the last look. */
+/* Returns true if threads of the program have polled since the last look, which is long ago. */
 static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
 {
 	uint32_t polls = __atomic_load_n(&h->polls, __ATOMIC_RELAXED), n = polls - l->polls;
 	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED), passed = now - l->at;
 
+	if (passed < LOOK_NS)
+		return false;
 	*l = (struct look){ now, polls };
-	return n > 1 && n * (uint64_t)POLL_NS >= passed && now < last + 2 * POLL_NS;
+	return n * (uint64_t)POLL_NS >= passed && now < last + 2 * POLL_NS;
 }
 
 static void sleep_until(struct xp_host *h, bool watch, uint64_t until)
@@ -66,31 +74,39 @@ static bool stopped(const struct xp_host *h)
 	return __atomic_load_n(&h->stop, __ATOMIC_ACQUIRE);
 }
 
-/* Until the program polls no more */
+/*
+ * Until the program polls no more. It is not noticed at once when it begins to wait for data in its
+ * memory instead, so the first looks follow soon.
+ */
 static void tick(struct xp_host *h, struct look *l)
 {
-	uint64_t now = xp_host_clock();
+	uint64_t now = xp_host_clock(), wait = FIRST_TICK_NS;
 
 	set_progress(h, XP_TICKS);
 	do {
-		__atomic_store_n(&h->wakes_at, now + TICK_NS, __ATOMIC_RELAXED);
-		sleep_until(h, false, now + TICK_NS);
+		__atomic_store_n(&h->wakes_at, now + wait, __ATOMIC_RELAXED);
+		sleep_until(h, false, now + wait);
 		xp_host_send_held(h);
 		now = xp_host_clock();
+		wait = wait < LAST_TICK_NS ? wait * 2 : wait;
 	} while (!stopped(h) && program_polls(h, l, now));
 	set_progress(h, XP_WATCHES);
 	xp_host_send_held(h);
 }
 
-/* Looks again for a short time, if packets have come in short intervals. Returns true if one has. */
+/*
+ * Looks again for a short time, if packets have come in short intervals, and the program neither
+ * posts nor polls: it may need the processor. Returns true if a packet has come.
+ */
 static bool spin(struct xp_host *h, uint64_t idle_since, uint64_t last_wait)
 {
 	bool held;
 
-	if (last_wait > SPIN_NS)
+	if (last_wait > SPIN_NS ||
+	    idle_since < __atomic_load_n(&h->active, __ATOMIC_RELAXED) + PASSIVE_NS)
 		return false;
 	do {
-		if (xp_host_progress_round(h, &held))
+		if (xp_host_progress_round(h, &held) > 0)
 			return true;
 		sched_yield();
 	} while (xp_host_clock() - idle_since < SPIN_NS && !stopped(h));
@@ -101,16 +117,20 @@ static bool spin(struct xp_host *h, uint64_t idle_since, uint64_t last_wait)
 static void watch(struct xp_host *h, struct look *l)
 {
 	uint64_t idle_since = 0, last_wait = XT_NEVER, now, next;
-	unsigned int n;
 	bool held;
+	int n;
 
 	while (!stopped(h)) {
 		n = xp_host_progress_round(h, &held);
 		now = xp_host_clock();
 		if (program_polls(h, l, now))
 			return;
+		if (n < 0) {
+			sleep_until(h, false, now + BUSY_NS);
+			continue;
+		}
 		if (held) {
-			sleep_until(h, true, now + ANSWER_NS);
+			sleep_until(h, true, now + XP_ANSWER_NS);
 			xp_host_send_held(h);
 		}
 		if (n) {
@@ -123,6 +143,9 @@ static void watch(struct xp_host *h, struct look *l)
 		/* A thread that sets an earlier time from now on finds that this one is late. */
 		__atomic_store_n(&h->wakes_at, XT_NEVER, __ATOMIC_SEQ_CST);
 		next = __atomic_load_n(&h->next, __ATOMIC_SEQ_CST);
+		if (now < __atomic_load_n(&h->active, __ATOMIC_RELAXED) + LINGER_NS &&
+		    next > now + LINGER_NS)
+			next = now + LINGER_NS;
 		__atomic_store_n(&h->wakes_at, next, __ATOMIC_RELAXED);
 		sleep_until(h, true, next);
 		__atomic_store_n(&h->wakes_at, 0, __ATOMIC_RELAXED);

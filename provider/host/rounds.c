@@ -149,8 +149,11 @@ static bool may_hold(const struct xp_host *h)
 	       __atomic_load_n(&h->next, __ATOMIC_RELAXED) > h->now;
 }
 
-/* hold: packets may wait. Returns the number of packets received. */
-static unsigned int do_round(struct xp_host *h, bool hold)
+/*
+ * hold: ACKs of packets that this round receives may wait. keep: those that wait already, too.
+ * Returns the number of packets received.
+ */
+static unsigned int do_round(struct xp_host *h, bool hold, bool keep)
 {
 	bool rung = is_rung(h);
 	unsigned int n;
@@ -162,10 +165,23 @@ static unsigned int do_round(struct xp_host *h, bool hold)
 	if (n || rung || h->now >= h->next)
 		run(h, true);
 	h->posts = 0;
-	h->held = n && !rung && hold && may_hold(h) && xd_udp_queued(h->socket);
+	hold = n ? hold : h->held && keep;
+	h->held = hold && !rung && may_hold(h) && xd_udp_queued(h->socket);
 	if (!h->held)
 		send_all(h);
 	return n;
+}
+
+/* The program posts: perhaps an answer to what the progress thread has received. */
+static void note_answer(struct xp_host *h)
+{
+	if (!h->received_at)
+		return;
+	if (h->now - h->received_at > XP_ANSWER_NS)
+		h->answers = 0;
+	else if (h->answers < XP_ANSWERS_MAX)
+		h->answers++;
+	h->received_at = 0;
 }
 
 /* Sends what was posted. The first packets after a poll leave at once. */
@@ -174,6 +190,8 @@ static void do_posted(struct xp_host *h)
 	bool polls = __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS;
 
 	h->now = xp_host_clock();
+	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
+	note_answer(h);
 	answer_doorbells(h);
 	h->held = false;
 	run(h, polls && h->posts++);
@@ -220,7 +238,7 @@ void xp_host_leave_quietly(struct xp_host *h)
 
 void xp_host_round(struct xp_host *h)
 {
-	do_round(h, false);
+	do_round(h, false, false);
 }
 
 /* ---- threads of the program --------------------------------------------------------------- */
@@ -238,6 +256,7 @@ void xp_host_kick(struct xp_host *h)
 
 static void note_poll(struct xp_host *h)
 {
+	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->polled, h->now, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->polls, h->polls + 1, __ATOMIC_RELAXED);
 }
@@ -248,7 +267,7 @@ bool xp_host_poll(struct xp_host *h)
 	bool entered = try_enter(h);
 
 	if (entered) {
-		do_round(h, __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS);
+		do_round(h, true, false);
 		note_poll(h);
 		leave(h);
 	}
@@ -273,7 +292,7 @@ static void wait_round(struct xp_host *h)
 	struct quiet q = begin_quiet();
 
 	pthread_mutex_lock(&h->lock);
-	do_round(h, false);
+	do_round(h, false, false);
 	note_poll(h);
 	leave(h);
 	end_quiet(q);
@@ -307,15 +326,21 @@ int xp_host_wait(struct xp_host *h, int fd)
 
 /* ---- the progress thread ------------------------------------------------------------------ */
 
-unsigned int xp_host_progress_round(struct xp_host *h, bool *held)
+int xp_host_progress_round(struct xp_host *h, bool *held)
 {
 	unsigned int n;
 
-	pthread_mutex_lock(&h->lock);
-	n = do_round(h, true);
+	*held = false;
+	if (!try_enter(h))
+		return -1;
+	if (h->received_at && xp_host_clock() - h->received_at > XP_ANSWER_NS) /* not answered */
+		h->answers = h->received_at = 0;
+	n = do_round(h, h->answers, h->answers);
+	if (n)
+		h->received_at = h->now;
 	*held = h->held;
 	leave(h);
-	return n;
+	return (int)n;
 }
 
 void xp_host_send_held(struct xp_host *h)
