@@ -52,7 +52,6 @@ struct xp_host {
 	struct xt_flow flow; /* of all QPs */
 	uint64_t now;
 	struct xp_event_source *blocked; /* events for which their socket had no room */
-	uint32_t posts; /* rounds that sent since the last poll */
 	bool held;	/* packets wait for those that the program sends next */
 	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
 	uint64_t received_at; /* time when the progress thread received; 0: answered */
@@ -62,6 +61,7 @@ struct xp_host {
 	uint64_t next;	 /* when a round is due */
 	uint64_t polled; /* time of the last round of a thread that polls or waits */
 	uint32_t polls;	 /* number of these rounds */
+	uint32_t posts;	 /* calls that posted since the last poll; inexact if several threads post */
 	uint64_t active; /* time of the last round of a thread of the program */
 	int progress;	 /* enum xp_progress */
 	uint64_t wakes_at; /* when the progress thread wakes by itself */
@@ -89,15 +89,18 @@ void xp_host_round(struct xp_host *h);
  * engine. *held: ACKs wait for an answer of the program, XP_ANSWER_NS at most.
  */
 int xp_host_progress_round(struct xp_host *h, bool *held);
-/* Sends what waits for packets of the program, if the lock is free. */
-void xp_host_send_held(struct xp_host *h);
+/* Sends what waits for the next poll of the program, if no other thread has the engine. */
+void xp_host_send_left(struct xp_host *h);
 
 /* ---- progress.c ---- */
 
 int xp_progress_start(struct xp_host *h);
 void xp_progress_stop(struct xp_host *h);
-/* Called after a round of another thread: wakes the progress thread if it would be late. */
-void xp_progress_due(struct xp_host *h);
+/*
+ * Called after a round of another thread: wakes the progress thread if it would be late. left: there
+ * is work for it
+ */
+void xp_progress_due(struct xp_host *h, bool left);
 
 /* ---- engine_ops.c ---- */
 

@@ -86,12 +86,12 @@ static void tick(struct xp_host *h, struct look *l)
 	do {
 		__atomic_store_n(&h->wakes_at, now + wait, __ATOMIC_RELAXED);
 		sleep_until(h, false, now + wait);
-		xp_host_send_held(h);
+		xp_host_send_left(h);
 		now = xp_host_clock();
 		wait = wait < LAST_TICK_NS ? wait * 2 : wait;
 	} while (!stopped(h) && program_polls(h, l, now));
 	set_progress(h, XP_WATCHES);
-	xp_host_send_held(h);
+	xp_host_send_left(h);
 }
 
 /*
@@ -131,7 +131,7 @@ static void watch(struct xp_host *h, struct look *l)
 		}
 		if (held) {
 			sleep_until(h, true, now + XP_ANSWER_NS);
-			xp_host_send_held(h);
+			xp_host_send_left(h);
 		}
 		if (n) {
 			if (idle_since)
@@ -174,9 +174,9 @@ static void wake(struct xp_host *h)
 	(void)!write(h->wake_fd, &one, sizeof(one)); /* full: a wake-up is pending */
 }
 
-void xp_progress_due(struct xp_host *h)
+void xp_progress_due(struct xp_host *h, bool left)
 {
-	uint64_t next = __atomic_load_n(&h->next, __ATOMIC_SEQ_CST);
+	uint64_t next = left ? 0 : __atomic_load_n(&h->next, __ATOMIC_SEQ_CST);
 	uint64_t wakes_at = __atomic_load_n(&h->wakes_at, __ATOMIC_SEQ_CST);
 
 	if (next >= wakes_at || pthread_equal(pthread_self(), h->thread) ||

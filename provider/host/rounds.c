@@ -21,8 +21,13 @@
 #define RX_BATCHES 4
 /* Turns of the engine in one call while it has more to send */
 #define TURNS 8
-/* A program that posts several times before it polls again sends this many packets at once. */
+/*
+ * While a program polls, what it posts first after a poll is sent at once. What it posts then waits
+ * for its next poll, but not more than this number of calls.
+ */
 #define GATHER 32
+/* Rounds for other threads in one call, before the progress thread does the rest */
+#define FOR_OTHERS 8
 /* ACKs and short answers that may wait; READ responses do not */
 #define HOLD_FRAMES 4
 /* Time until the kernel is asked again to take packets */
@@ -116,8 +121,8 @@ static unsigned int receive(struct xp_host *h)
 	return total;
 }
 
-/* Lets the engine send until it has nothing more, or the kernel takes no more. gather: see GATHER */
-static void run(struct xp_host *h, bool gather)
+/* Lets the engine send until it has nothing more, or the kernel takes no more. */
+static void run(struct xp_host *h)
 {
 	uint64_t next;
 	int turn = 0;
@@ -126,8 +131,6 @@ static void run(struct xp_host *h, bool gather)
 		next = xt_engine_run(h->engine, h->now);
 		if (next <= h->now)
 			xd_socket_tx_flush(h->socket, true);
-		else if (!gather || xd_udp_queued(h->socket) >= GATHER)
-			xd_socket_tx_flush(h->socket, false);
 	} while (next <= h->now && !xd_socket_tx_stalled(h->socket) && ++turn < TURNS);
 	if (xd_socket_tx_stalled(h->socket) && next < h->now + TX_RETRY_NS)
 		next = h->now + TX_RETRY_NS;
@@ -163,8 +166,8 @@ static unsigned int do_round(struct xp_host *h, bool hold, bool keep)
 		answer_doorbells(h);
 	n = receive(h);
 	if (n || rung || h->now >= h->next)
-		run(h, true);
-	h->posts = 0;
+		run(h);
+	__atomic_store_n(&h->posts, 0, __ATOMIC_RELAXED);
 	hold = n ? hold : h->held && keep;
 	h->held = hold && !rung && may_hold(h) && xd_udp_queued(h->socket);
 	if (!h->held)
@@ -184,17 +187,14 @@ static void note_answer(struct xp_host *h)
 	h->received_at = 0;
 }
 
-/* Sends what was posted. The first packets after a poll leave at once. */
 static void do_posted(struct xp_host *h)
 {
-	bool polls = __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS;
-
 	h->now = xp_host_clock();
 	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	note_answer(h);
 	answer_doorbells(h);
-	h->held = false;
-	run(h, polls && h->posts++);
+	run(h);
+	send_all(h);
 }
 
 /* ---- the lock ----------------------------------------------------------------------------- */
@@ -210,12 +210,16 @@ static bool try_enter(struct xp_host *h)
  */
 static void leave(struct xp_host *h)
 {
+	int n = FOR_OTHERS;
+
 	pthread_mutex_unlock(&h->lock);
-	while (is_rung(h) && try_enter(h)) {
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	while (is_rung(h) && n-- && try_enter(h)) {
 		do_posted(h);
 		pthread_mutex_unlock(&h->lock);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	xp_progress_due(h);
+	xp_progress_due(h, n < 0);
 }
 
 void xp_host_enter(struct xp_host *h)
@@ -226,7 +230,7 @@ void xp_host_enter(struct xp_host *h)
 
 void xp_host_leave(struct xp_host *h)
 {
-	run(h, false);
+	run(h);
 	send_all(h);
 	leave(h);
 }
@@ -243,10 +247,25 @@ void xp_host_round(struct xp_host *h)
 
 /* ---- threads of the program --------------------------------------------------------------- */
 
+/* Returns true if what was posted waits for the next poll. See GATHER */
+static bool gathers(struct xp_host *h)
+{
+	uint32_t n;
+
+	if (__atomic_load_n(&h->progress, __ATOMIC_RELAXED) != XP_TICKS)
+		return false;
+	n = __atomic_load_n(&h->posts, __ATOMIC_RELAXED) + 1;
+	__atomic_store_n(&h->posts, n, __ATOMIC_RELAXED);
+	return n > 1 && n % GATHER;
+}
+
 void xp_host_kick(struct xp_host *h)
 {
-	struct quiet q = begin_quiet();
+	struct quiet q;
 
+	if (gathers(h))
+		return;
+	q = begin_quiet();
 	if (try_enter(h)) {
 		do_posted(h);
 		leave(h);
@@ -343,11 +362,13 @@ int xp_host_progress_round(struct xp_host *h, bool *held)
 	return (int)n;
 }
 
-void xp_host_send_held(struct xp_host *h)
+void xp_host_send_left(struct xp_host *h)
 {
-	if (!__atomic_load_n(&h->held, __ATOMIC_RELAXED) || !try_enter(h))
+	if ((!__atomic_load_n(&h->held, __ATOMIC_RELAXED) && !is_rung(h)) || !try_enter(h))
 		return;
-	if (h->held)
+	if (is_rung(h))
+		do_posted(h);
+	else if (h->held)
 		send_all(h);
 	leave(h);
 }
