@@ -6,10 +6,10 @@ PROVIDER_SRCS := \
 	$(addprefix provider/memory/, \
 		adopt.c convert.c discard.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
 	$(addprefix provider/verbs/, \
-		advise_mr.c ah.c async_event.c buf.c child.c comp_channel.c context.c context_alloc.c cq.c cq_arm.c \
-		cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c direct_path.c dm.c drain.c dv.c event_socket.c fast_mr.c faults.c \
-		integrity.c mr.c mw.c nap.c others.c pd.c pool.c post.c qp.c qp_ex.c query.c request.c rw.c srq.c token_file.c \
-		xrc.c) \
+		advise_mr.c ah.c async_event.c buf.c channel_set.c child.c comp_channel.c context.c context_alloc.c cq.c \
+		cq_arm.c cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c direct_path.c dm.c drain.c dv.c \
+		event_socket.c fast_mr.c faults.c integrity.c mr.c mw.c nap.c others.c pd.c pool.c post.c qp.c qp_ex.c query.c \
+		request.c rw.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/cm/, \
 		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c watch.c) \
 	$(addprefix provider/preload/, \
@@ -27,7 +27,8 @@ PROGRAMS += $(BUILD)/libxroce.so.1
 
 # The transport in the program, which libxroce.so loads for direct contexts
 HOST_SRCS := $(addprefix provider/host/, \
-		ah.c cq.c engine_ops.c events.c guard_signals.c host.c local.c mr.c objects.c pd.c progress.c qp.c rounds.c) \
+		ah.c cq.c engine_ops.c events.c guard_signals.c host.c local.c mr.c objects.c pd.c progress.c qp.c reply.c \
+		rounds.c wake.c) \
 	$(transport_SRCS) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \
 	$(addprefix daemon/udp/,receive.c send.c sockets.c udp_socket.c)

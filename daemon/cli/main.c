@@ -15,7 +15,8 @@
 	"  -d, --detail           print each row as a block, with all that is known of it\n"
 #define PROGRAM_OPTIONS                                                                            \
 	"  -d, --device DEV       show only this xroce device; may be repeated\n"                  \
-	"      --only             hide devices of the kernel\n"
+	"      --only             hide devices of the kernel\n"                                    \
+	"      --path PATH        who runs the transport: daemon, direct, auto\n"
 #define ROWS_ARGS "[DEV] [NAME VALUE]... [sort NAME]"
 
 static const struct cli_command commands[] = {

@@ -71,9 +71,9 @@ struct xd_client {
 	uint64_t fault_rules; /* that select its QPs (datapath/fault.h); changed while paused */
 	struct xd_client_objects *objects; /* state of the level above */
 	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */
-	uint32_t slot;	 /* of UDP sockets that it has borrowed, plus 1; 0: none */
-	bool slot_ended; /* no packets arrive there any more */
-	struct xd_umad *umad;		   /* NULL: no file of umad */
+	uint32_t slot;	      /* of UDP sockets that it has borrowed, plus 1; 0: none */
+	bool slot_ended;      /* no packets arrive there any more */
+	struct xd_umad *umad; /* NULL: no file of umad */
 };
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A worker's UDP sockets, for the files of this folder: sockets.c opens them, udp_socket.c, receive.c
- * and send.c implement struct xd_socket_ops, udp_io.c makes them the way of a device. The direct host
- * (provider/host/) uses all but sockets.c and udp_io.c.
+ * A worker's UDP sockets, for the files of this folder: sockets.c opens them, udp_socket.c,
+ * receive.c and send.c implement struct xd_socket_ops, udp_io.c makes them the way of a device. The
+ * direct host (provider/host/) uses all but udp_io.c.
  *
  * All sockets are of family AF_INET6 and carry IPv4 as well, unless the kernel has no IPv6. None is
  * connected: an unconnected socket that forbids fragmentation sends the IPv4 identification 0, and

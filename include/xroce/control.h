@@ -632,7 +632,7 @@ struct xr_resolve_ah_req {
 };
 struct xr_resolve_ah_rep {
 	__u8 mac[6];
-	__u16 vlan; /* 0: untagged */
+	__u16 vlan;	     /* 0: untagged */
 	__u32 max_mtu;	     /* largest path MTU of the port, bytes */
 	__u32 flags;	     /* XR_RESOLVED_* */
 	struct xr_addr sgid; /* GID of attr.sgid_index */
@@ -809,10 +809,10 @@ struct xr_lend_req {
 struct xr_lend_rep {
 	__u32 slot; /* its number, for tools */
 	__u32 qpn_modulus, qpn_rest;
-	__u32 ipv6;	      /* 1: the family of the sockets is AF_INET6, for IPv4, too; 0: AF_INET */
-	__u32 receive_buffer; /* bytes, as the kernel counts them */
-	__u32 segments;	      /* 1: the kernel may segment what is sent (UDP_SEGMENT) */
-	__u32 ports;	      /* sockets that send */
+	__u32 ipv6;		   /* 1: the family of the sockets is AF_INET6; 0: AF_INET */
+	__u32 receive_buffer;	   /* bytes, as the kernel counts them */
+	__u32 segments;		   /* 1: the kernel may segment what is sent (UDP_SEGMENT) */
+	__u32 ports;		   /* sockets that send */
 	__u16 port[XR_LEND_PORTS]; /* their UDP source ports, host order */
 	__u8 mac[6];		   /* of the interface */
 	__u8 reserved[2];

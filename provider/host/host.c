@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Opens and closes a direct host, and passes requests to the functions that serve them. */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -53,59 +50,6 @@ static int call(struct xp_host *h, struct xp_call *call)
 	if (call->req_len < bodies[call->type].least)
 		return -EINVAL;
 	return served[call->type](h, call);
-}
-
-int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(h->env.why, XR_WHY_MAX, fmt, ap);
-	va_end(ap);
-	return err;
-}
-
-void xp_reply(struct xp_call *call, const void *rep, size_t len)
-{
-	call->rep_got = len < call->rep_len ? len : call->rep_len;
-	if (call->rep_len)
-		memset(call->rep, 0, call->rep_len);
-	memcpy(call->rep, rep, call->rep_got);
-}
-
-/* ---- memory ------------------------------------------------------------------------------- */
-
-void *xp_shared_alloc(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-void xp_shared_free(void *p, size_t size)
-{
-	if (p)
-		munmap(p, size);
-}
-
-struct xr_queue *xp_queue_new(uint32_t depth, uint32_t stride, size_t *size)
-{
-	struct xr_queue *q;
-
-	*size = sizeof(*q) + (size_t)depth * stride;
-	q = xp_shared_alloc(*size);
-	if (!q)
-		return NULL;
-	q->magic = XR_QUEUE_MAGIC;
-	q->depth = depth;
-	q->stride = stride;
-	q->entries_off = sizeof(*q);
-	return q;
-}
-
-struct xr_shm_ref xp_shared_ref(const void *p, size_t size)
-{
-	return (struct xr_shm_ref){ .offset = (uintptr_t)p, .length = p ? size : 0 };
 }
 
 /* ---- open --------------------------------------------------------------------------------- */
@@ -290,9 +234,12 @@ static void destroy_objects(struct xp_host *h)
 		uint8_t kind;
 		uint32_t type;
 	} order[] = {
-		{ XP_KIND_QP, XR_MSG_DESTROY_QP },	     { XP_KIND_AH, XR_MSG_DESTROY_AH },
-		{ XP_KIND_MR, XR_MSG_DEREG_MR },	     { XP_KIND_CQ, XR_MSG_DESTROY_CQ },
-		{ XP_KIND_CHANNEL, XR_MSG_DESTROY_CHANNEL }, { XP_KIND_PD, XR_MSG_DEALLOC_PD },
+		{ XP_KIND_QP, XR_MSG_DESTROY_QP },
+		{ XP_KIND_AH, XR_MSG_DESTROY_AH },
+		{ XP_KIND_MR, XR_MSG_DEREG_MR },
+		{ XP_KIND_CQ, XR_MSG_DESTROY_CQ },
+		{ XP_KIND_CHANNEL, XR_MSG_DESTROY_CHANNEL },
+		{ XP_KIND_PD, XR_MSG_DEALLOC_PD },
 	};
 	struct xr_handle_req req = { 0 };
 	struct xp_call c = { .req = &req, .req_len = sizeof(req) };

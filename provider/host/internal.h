@@ -37,7 +37,7 @@ struct xp_host {
 	struct xd_tables *tables;
 	struct xt_shared shared;
 	struct xt_ahs *ahs;
-	struct xt_mem reserved_lkey; /* all memory of the program */
+	struct xt_mem reserved_lkey;	  /* all memory of the program */
 	struct xt_mem *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
 	struct xp_objects objects;	  /* of requests, which the context serializes */
 	struct xr_doorbell *doorbell;
@@ -52,7 +52,7 @@ struct xp_host {
 	struct xt_flow flow; /* of all QPs */
 	uint64_t now;
 	struct xp_event_source *blocked; /* events for which their socket had no room */
-	bool held;	/* packets wait for those that the program sends next */
+	bool held;			 /* packets wait for those that the program sends next */
 	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
 	uint64_t received_at; /* time when the progress thread received; 0: answered */
 	struct xt_frame frames[XD_BATCH];
@@ -61,9 +61,9 @@ struct xp_host {
 	uint64_t next;	 /* when a round is due */
 	uint64_t polled; /* time of the last round of a thread that polls or waits */
 	uint32_t polls;	 /* number of these rounds */
-	uint32_t posts;	 /* calls that posted since the last poll; inexact if several threads post */
-	uint64_t active; /* time of the last round of a thread of the program */
-	int progress;	 /* enum xp_progress */
+	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
+	uint64_t active;   /* time of the last round of a thread of the program */
+	int progress;	   /* enum xp_progress */
 	uint64_t wakes_at; /* when the progress thread wakes by itself */
 	int wake_fd;
 	bool stop;
@@ -96,9 +96,13 @@ void xp_host_send_left(struct xp_host *h);
 
 int xp_progress_start(struct xp_host *h);
 void xp_progress_stop(struct xp_host *h);
+
+/* ---- wake.c ---- */
+
+void xp_progress_wake(struct xp_host *h);
 /*
- * Called after a round of another thread: wakes the progress thread if it would be late. left: there
- * is work for it
+ * Called after a round of another thread: wakes the progress thread if it would be late. left:
+ * there is work for it
  */
 void xp_progress_due(struct xp_host *h, bool left);
 

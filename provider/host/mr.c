@@ -66,8 +66,8 @@ static void whole_address_space(struct xp_mr_object *mr)
 }
 
 /* Memory of a descriptor is mapped by the host, as the program need not have mapped it. */
-static int map_descriptor(struct xp_host *h, struct xp_mr_object *mr,
-			  const struct xr_mr_segment *s, int fd)
+static int map_descriptor(struct xp_host *h, struct xp_mr_object *mr, const struct xr_mr_segment *s,
+			  int fd)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), in_page = s->offset & (page - 1);
 	struct stat st;
@@ -147,8 +147,7 @@ static int add_key(struct xp_host *h, struct xp_mr_object *mr, const struct xr_r
 		if (err)
 			xt_keys_release(h->shared.keys, mr->key);
 	} else if (!err) {
-		err = xp_host_refuse(h, -ENOMEM, "the context has %u regions",
-				     h->env.attr->max_mr);
+		err = xp_host_refuse(h, -ENOMEM, "the context has %u regions", h->env.attr->max_mr);
 	}
 	xp_host_leave_quietly(h);
 	return err;

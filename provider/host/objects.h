@@ -42,10 +42,10 @@ void *xp_object_any(const struct xp_objects *o, enum xp_kind kind);
 
 /* Where the events of an object go. Events of one type that were not written yet are one. */
 struct xp_event_source {
-	int fd;		   /* -1: none */
-	bool async;	   /* records are struct xr_async_event, else the cookie only */
+	int fd;	    /* -1: none */
+	bool async; /* records are struct xr_async_event, else the cookie only */
 	uint64_t cookie;
-	uint32_t pending;  /* bit by type */
+	uint32_t pending; /* bit by type */
 	uint32_t written;
 	struct xp_event_source *next; /* of those that are blocked */
 	bool blocked;

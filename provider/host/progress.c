@@ -167,26 +167,6 @@ static void *progress_main(void *arg)
 	return NULL;
 }
 
-static void wake(struct xp_host *h)
-{
-	const uint64_t one = 1;
-
-	(void)!write(h->wake_fd, &one, sizeof(one)); /* full: a wake-up is pending */
-}
-
-void xp_progress_due(struct xp_host *h, bool left)
-{
-	uint64_t next = left ? 0 : __atomic_load_n(&h->next, __ATOMIC_SEQ_CST);
-	uint64_t wakes_at = __atomic_load_n(&h->wakes_at, __ATOMIC_SEQ_CST);
-
-	if (next >= wakes_at || pthread_equal(pthread_self(), h->thread) ||
-	    __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS)
-		return;
-	/* Until it runs, nobody else need wake it. */
-	__atomic_store_n(&h->wakes_at, 0, __ATOMIC_RELAXED);
-	wake(h);
-}
-
 int xp_progress_start(struct xp_host *h)
 {
 	sigset_t all, old;
@@ -215,7 +195,7 @@ void xp_progress_stop(struct xp_host *h)
 {
 	if (h->thread) {
 		__atomic_store_n(&h->stop, true, __ATOMIC_RELEASE);
-		wake(h);
+		xp_progress_wake(h);
 		pthread_join(h->thread, NULL);
 	}
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Completion channels. */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/host/host.h"
+#include "provider/verbs/channel_set.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
@@ -25,53 +24,13 @@ static uint32_t *cq_counter(const void *record)
 /* ---- channels of direct contexts ----------------------------------------------- */
 
 /*
- * Their descriptor is an epoll set of the event socket. For a program that never blocks on the
- * channel, the socket of packets is in it, too: a packet wakes the program, which runs a round in
- * ibv_get_cq_event(), and finds the event, or none. Other programs may rely on an event, so another
- * thread runs the round for them while they wait for the descriptor.
- */
-static int add_to_set(const struct xp_channel *ch, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-
-	return epoll_ctl(ch->ibch.fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-static int make_set(struct xp_channel *ch)
-{
-	int set = epoll_create1(EPOLL_CLOEXEC);
-
-	if (set < 0)
-		return -errno;
-	ch->ibch.fd = set;
-	return fcntl(ch->events->fd, F_SETFL, O_NONBLOCK) ? -errno : add_to_set(ch, ch->events->fd);
-}
-
-static bool never_blocks(const struct xp_channel *ch)
-{
-	int flags = fcntl(ch->ibch.fd, F_GETFL);
-
-	return flags >= 0 && flags & O_NONBLOCK;
-}
-
-void xp_channel_armed(struct xp_channel *ch)
-{
-	const struct xp_context *ctx = ch->ctx;
-
-	if (!ctx->host || __atomic_load_n(&ch->has_packets, __ATOMIC_RELAXED) || !never_blocks(ch))
-		return;
-	if (!__atomic_exchange_n(&ch->has_packets, true, __ATOMIC_RELAXED))
-		add_to_set(ch, ctx->host_ops->packets(ctx->host));
-}
-
-/*
  * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
  * packet wakes it without another thread in between.
  */
 static int read_direct(struct xp_channel *ch, struct xp_cq **cq)
 {
 	const struct xp_context *ctx = ch->ctx;
-	bool blocks = !never_blocks(ch);
+	bool blocks = !xp_channel_never_blocks(ch);
 	int err = 0;
 
 	if (!blocks)
@@ -121,7 +80,7 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 	ch->ibch.context = ch->ctx->shown;
 	ch->ibch.fd = fd;
 	ch->handle = rep.handle;
-	err = ch->ctx->host ? make_set(ch) : 0;
+	err = ch->ctx->host ? xp_channel_make_set(ch) : 0;
 	if (err) {
 		xp_destroy_comp_channel(&ch->ibch);
 		return xp_null(err);

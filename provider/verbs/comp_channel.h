@@ -31,9 +31,6 @@ int xp_destroy_comp_channel(struct ibv_comp_channel *ibch);
 int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **cq_context);
 void xp_ack_cq_events(struct ibv_cq *ibcq, unsigned int n);
 
-/* A CQ of the channel was armed. */
-void xp_channel_armed(struct xp_channel *ch);
-
 /* Adds a CQ to its channel, and removes it. */
 void xp_channel_join(struct xp_cq *cq, struct ibv_comp_channel *ibch);
 void xp_channel_leave(struct xp_cq *cq);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "provider/base/debug.h"
+#include "provider/verbs/channel_set.h"
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/cq_arm.h"

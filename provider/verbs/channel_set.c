@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "channel_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include "provider/host/host.h"
+#include "provider/verbs/comp_channel.h"
+#include "provider/verbs/context.h"
+
+static int add_to_set(const struct xp_channel *ch, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(ch->ibch.fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+int xp_channel_make_set(struct xp_channel *ch)
+{
+	int set = epoll_create1(EPOLL_CLOEXEC);
+
+	if (set < 0)
+		return -errno;
+	ch->ibch.fd = set;
+	return fcntl(ch->events->fd, F_SETFL, O_NONBLOCK) ? -errno : add_to_set(ch, ch->events->fd);
+}
+
+bool xp_channel_never_blocks(const struct xp_channel *ch)
+{
+	int flags = fcntl(ch->ibch.fd, F_GETFL);
+
+	return flags >= 0 && flags & O_NONBLOCK;
+}
+
+void xp_channel_armed(struct xp_channel *ch)
+{
+	const struct xp_context *ctx = ch->ctx;
+
+	if (!ctx->host || __atomic_load_n(&ch->has_packets, __ATOMIC_RELAXED) ||
+	    !xp_channel_never_blocks(ch))
+		return;
+	if (!__atomic_exchange_n(&ch->has_packets, true, __ATOMIC_RELAXED))
+		add_to_set(ch, ctx->host_ops->packets(ctx->host));
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Descriptors of completion channels of direct contexts. */
+#ifndef XP_CHANNEL_SET_H
+#define XP_CHANNEL_SET_H
+
+#include <stdbool.h>
+
+struct xp_channel;
+
+/*
+ * Their descriptor is an epoll set of the event socket. For a program that never blocks on the
+ * channel, the socket of packets is in it, too: a packet wakes the program, which runs a round in
+ * ibv_get_cq_event(), and finds the event, or none. Other programs may rely on an event, so another
+ * thread runs the round for them while they wait for the descriptor.
+ */
+int xp_channel_make_set(struct xp_channel *ch);
+/* Returns true if the program has set O_NONBLOCK. */
+bool xp_channel_never_blocks(const struct xp_channel *ch);
+/* A CQ of the channel, of any context, was armed. */
+void xp_channel_armed(struct xp_channel *ch);
+
+#endif /* XP_CHANNEL_SET_H */
