@@ -219,7 +219,8 @@ void doctor_port(struct doctor *d, struct doctor_finding *f)
 	if (xp_runtime_dir_answers(d->cli->runtime_dir))
 		f->state = DOCTOR_OK; /* programs have a daemon, and need no other one */
 	else if (strstr(owner, "rdma_rxe"))
-		doctor_remedy(f, "rdma link delete NAME, or modprobe -r rdma_rxe");
+		doctor_remedy(f, "modprobe -r rdma_rxe (on newer kernels rdma link delete NAME "
+				 "suffices), or --io xdp on an interface that it does not use");
 }
 
 /* ---- buffers ---------------------------------------------------------------------- */

@@ -313,6 +313,22 @@ static uint32_t default_workers(void)
 	return n < 1 ? 1 : n > MOST_WORKERS ? MOST_WORKERS : (uint32_t)n;
 }
 
+static void log_port(const char *ifname, int err)
+{
+	const char *who = ", by another daemon or program";
+
+	if (err != -EADDRINUSE) {
+		xd_log(XD_ERR, "UDP port 4791 of %s: %s", ifname, strerror(-err));
+		return;
+	}
+	/* It takes the port of all interfaces; up to Linux 6.12 without a device, too. */
+	if (!access("/sys/module/rdma_rxe", F_OK))
+		who = ", by the kernel's rdma_rxe or another daemon: modprobe -r rdma_rxe, or "
+		      "--io xdp";
+	xd_log(XD_ERR, "UDP port 4791 of %s: %s%s; xroce doctor %s tells who has it", ifname,
+	       strerror(-err), who, ifname);
+}
+
 /* Members of a group can share the port with anybody of the same user. So look first. */
 static int check_port(const struct udp_io *w)
 {
@@ -322,8 +338,7 @@ static int check_port(const struct udp_io *w)
 		close(fd);
 		return 0;
 	}
-	xd_log(XD_ERR, "UDP port 4791 of %s: %s%s", w->config.link->ifname, strerror(-fd),
-	       fd == -EADDRINUSE ? ": another daemon or rdma_rxe has it" : "");
+	log_port(w->config.link->ifname, fd);
 	return fd;
 }
 

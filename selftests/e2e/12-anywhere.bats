@@ -226,7 +226,7 @@ second() {
 	export XROCED SLOW POLL PATIENCE
 	run -1 alone "${AS_USER[@]}" bash -c "second '$DIR' xr1 two"
 	echo "$output"
-	[[ $output == *"UDP port 4791 of lo: Address already in use: another daemon or rdma_rxe has it"* ]]
+	[[ $output == *"UDP port 4791 of lo: Address already in use, by another daemon or program"* ]]
 	run -1 alone "${AS_USER[@]}" bash -c "second '$DIR' xr0 one"
 	echo "$output"
 	[[ $output == *"another xroced serves xr0"* ]]
