@@ -12,6 +12,7 @@ setup_file() {
 
 setup() {
 	TUNNELS=()	# processes
+	CARDS=()	# their names in the namespace that they came from
 	load_modules
 }
 
@@ -32,6 +33,10 @@ teardown() {
 		on $h ip addr add "$([[ $h == a ]] && echo "$A4" || echo "$B4")/24" dev "v$h" 2>/dev/null || true
 		on $h ip link set "v$h" up
 	done
+	((${#CARDS[@]} != 2)) || {
+		on a ip link set card0 netns $$ name "${CARDS[0]}"
+		on b ip link set card0 netns $$ name "${CARDS[1]}"
+	}
 }
 
 # makes NAME ARG...: creates an interface on both hosts with `ip link add`; @dev, @me and @peer stand for the veth
@@ -54,6 +59,24 @@ makes() {
 		[[ $output != *"Unknown device type"* && $output != *"Operation not supported"* ]] ||
 			skip "this kernel has no such interfaces: $*"
 		((status == 0))
+	done
+}
+
+# cards DRIVER [MTU]: gives each host a card of this driver, named card0. Skips the test unless the machine has two of
+# them, which are connected: virtual machines of selftests/vm/module.mk.
+cards() {
+	local link h
+
+	[[ -n ${XROCE_VM-} ]] || skip "cards are used in virtual machines only"
+	modprobe -q "$1" || skip "this kernel has no $1"
+	for link in /sys/class/net/*/device/driver; do
+		[[ $(readlink "$link") != */"$1" ]] || CARDS+=("$(cut -d/ -f5 <<<"$link")")
+	done
+	((${#CARDS[@]} == 2)) || skip "there are ${#CARDS[@]} cards of $1, not 2"
+	ip link set "${CARDS[0]}" netns "$ID-a" name card0
+	ip link set "${CARDS[1]}" netns "$ID-b" name card0
+	for h in a b; do
+		on $h ip link set card0 mtu "${2:-1500}"
 	done
 }
 
@@ -180,6 +203,33 @@ transfers() {
 		allowed-ips 10.78.0.0/24 endpoint "$A4:51820"
 	start_on wg0
 	transfers
+}
+
+# on_cards DRIVER [MTU]
+on_cards() {
+	cards "$@"
+	start_on card0
+	transfers
+}
+
+@test "sockets: virtio-net" {
+	on_cards virtio_net 9000
+}
+
+@test "sockets: e1000" {
+	on_cards e1000
+}
+
+@test "sockets: e1000 with jumbo frames" {
+	on_cards e1000 9000
+}
+
+@test "sockets: e1000e" {
+	on_cards e1000e
+}
+
+@test "sockets: vmxnet3" {
+	on_cards vmxnet3
 }
 
 @test "sockets: a path MTU below that of the interface refuses longer packets, and the QP reports it" {

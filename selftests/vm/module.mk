@@ -4,6 +4,9 @@
 # processor, so that suites can run in parallel; the longest come first.
 VM := selftests/vm/run -c -s 1 -w $(CURDIR) -t
 VM_ENV := -- env XR_BUILD=$(abspath $(BUILD))
+# Cards of several drivers, two of each at one hub, for e2e/16-interfaces
+VM_CARDS := $(foreach card,0:virtio-net-pci 1:e1000 2:e1000e 3:vmxnet3,$(foreach n,1 2,\
+	-n $(lastword $(subst :, ,$(card))):hubport$(comma)hubid=$(firstword $(subst :, ,$(card)))))
 INTEROP_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_direct rdma_datagram)
 
 $(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel))
@@ -21,6 +24,10 @@ $(eval $(call suite,vm/tiers,240,$(VM) 220 $(VM_ENV) bash -c "echo 16 >/proc/sys
 
 $(eval $(call suite,long/vm/interop-socket,1200,$(VM) 1180 $(VM_ENV) XR_IO=socket selftests/vm/guest/interop,\
 	$(INTEROP_NEEDS),parallel long))
+$(eval $(call suite,long/vm/interop-socket-7,1800,$(VM) 1780 -k 7 $(VM_ENV) XR_IO=socket selftests/vm/guest/interop,\
+	$(INTEROP_NEEDS),parallel long))
+$(eval $(call suite,long/vm/cards,1200,$(VM) 1180 -m 3072 $(VM_CARDS) $(VM_ENV) selftests/vm/guest/e2e 16-interfaces,\
+	$(E2E_NEEDS),parallel long))
 $(eval $(call suite,long/vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop long,$(INTEROP_NEEDS),parallel long))
 $(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad,\
 	parallel long))
@@ -29,14 +36,14 @@ $(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm l
 $(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
 
 # All end-to-end tests, in two halves; some need much memory
-$(foreach half,host data,$(eval $(call suite,long/vm/$(half),7200,$(VM) 7180 -m 7168 $(VM_ENV) \
+$(foreach half,host data,$(eval $(call suite,long/vm/$(half),7200,$(VM) 7180 -m 7168 $(VM_CARDS) $(VM_ENV) \
 	selftests/vm/guest/e2e $(half),$(E2E_NEEDS),parallel long)))
 
 # Not part of `check`, which runs the tests tagged `stock` of each file
 .PHONY: check-vm
 check-vm: try-deps ## run an end-to-end file under Debian's stock kernel in a virtual machine: T=61-other-xdp
 	$(Q)$(MAKE) --no-print-directory $(jobs) all check-vm-needs
-	$(Q)$(VM) 1180 -m 3072 $(VM_ENV) selftests/vm/guest/e2e $(T)
+	$(Q)$(VM) 1180 -m 3072 $(VM_CARDS) $(VM_ENV) selftests/vm/guest/e2e $(T)
 
 .PHONY: check-vm-needs
 check-vm-needs: $(E2E_NEEDS)
