@@ -38,6 +38,15 @@
  * receiving interface executes the WRITE, and its worker is not involved (place.bpf.c). Without
  * interfaces, one worker carries the words between the two programs, as within one host.
  *
+ *   floor SECONDS direct|tcp NETNS-FILE IF NETNS-FILE IF
+ *
+ * Two programs exchange 8-byte words through sockets that they poll without yielding, each on a
+ * processor of its own. Prints the same. With direct, each program does what no RDMA transport
+ * leaves out that runs in the program's own thread and sends by UDP sockets: a word is a datagram
+ * of the size of an 8-byte WRITE with a CRC, which its receiver checks and copies to memory, and
+ * acknowledges by a datagram of its own before it answers. Both leave in one call. With tcp, the
+ * kernel's transport does all of that.
+ *
  * Otherwise all processes yield the processor if they have nothing to do.
  */
 #include "floor.h"
@@ -97,6 +106,8 @@ static bool measure(uint64_t duration, const char *what, char **args, int n)
 		floor_words(args, duration, WRITE_WORDS);
 	else if (!strcmp(what, "placed") && n == 4)
 		floor_words(args, duration, PLACE_WORDS);
+	else if ((!strcmp(what, "direct") || !strcmp(what, "tcp")) && n == 4)
+		floor_pingpong(args, duration, *what == 't');
 	else if (!strcmp(what, "frames") && n == 7)
 		floor_frames(args, duration, args + 4);
 	else if (!strcmp(what, "socket") && n == 6)
@@ -118,7 +129,7 @@ int main(int argc, char **argv)
 	    measure((uint64_t)(1e9 * atof(argv[1])), argv[2], argv + 3, argc - 3))
 		return 0;
 	fprintf(stderr, "usage: floor SECONDS words\n"
-			"       floor SECONDS words|writes|placed NETNS IF NETNS IF\n"
+			"       floor SECONDS words|writes|placed|direct|tcp NETNS IF NETNS IF\n"
 			"       floor SECONDS frames NETNS IF NETNS IF FRAME PAYLOAD MEMORY\n"
 			"       floor SECONDS socket NETNS IF NETNS IF PAYLOAD MEMORY\n"
 			"       floor SECONDS gso NETNS IF NETNS IF PAYLOAD MEMORY DROP REORDER\n");

@@ -86,6 +86,11 @@ void floor_program(void);
 /* Ends the others, and prints the line: packets that the receiver got in ns. */
 void floor_report(uint64_t packets, uint32_t frame, uint64_t ns);
 
+/* Moves the process into the network namespace of that file. */
+void floor_enter(const char *netns);
+/* Returns the IPv4 address of an interface in network byte order. fd: a socket of its namespace */
+uint32_t floor_address(int fd, const char *ifname);
+
 /* The floors. args: as on the command line */
 void floor_socket(char **where, uint64_t duration_ns, char **args);
 void floor_frames(char **where, uint64_t duration_ns, char **args);
@@ -98,6 +103,7 @@ enum word_kind {
 };
 
 void floor_words(char **where, uint64_t duration_ns, enum word_kind kind);
+void floor_pingpong(char **where, uint64_t duration_ns, bool by_tcp);
 void floor_words_within_host(uint64_t duration_ns);
 
 #endif /* BENCH_FLOOR_H */

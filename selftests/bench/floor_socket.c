@@ -54,7 +54,7 @@ static uint8_t *place(const struct side *s, uint64_t number)
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-static void enter(const char *netns)
+void floor_enter(const char *netns)
 {
 	int fd = open(netns, O_RDONLY | O_CLOEXEC);
 
@@ -63,14 +63,14 @@ static void enter(const char *netns)
 	close(fd);
 }
 
-static struct in_addr address_of(int fd, const char *ifname)
+uint32_t floor_address(int fd, const char *ifname)
 {
 	struct ifreq ifr = { 0 };
 
 	strncpy(ifr.ifr_name, ifname, sizeof(ifr.ifr_name) - 1);
 	if (ioctl(fd, SIOCGIFADDR, &ifr))
 		raw_die(ifname, errno);
-	return ((struct sockaddr_in *)(void *)&ifr.ifr_addr)->sin_addr;
+	return ((struct sockaddr_in *)(void *)&ifr.ifr_addr)->sin_addr.s_addr;
 }
 
 static void open_side(struct side *s, char **where, int index)
@@ -78,7 +78,7 @@ static void open_side(struct side *s, char **where, int index)
 	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 	int on = 1, size = BUFFER;
 
-	enter(where[0]);
+	floor_enter(where[0]);
 	s->memory = new_memory(s->memory_size);
 	s->buffer = new_memory(1 << 16);
 	s->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -87,7 +87,7 @@ static void open_side(struct side *s, char **where, int index)
 	    setsockopt(s->fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) ||
 	    bind(s->fd, (struct sockaddr *)&any, sizeof(any)))
 		raw_die("UDP socket", errno);
-	shared->address[index] = address_of(s->fd, where[1]).s_addr;
+	shared->address[index] = floor_address(s->fd, where[1]);
 }
 
 /* After both sides are open. */

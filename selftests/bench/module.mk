@@ -6,7 +6,8 @@ $(eval $(call suite,bench,30,selftests/bench/test_bench.py,,parallel))
 
 $(eval $(call program,bench/xdp_ceiling,$(BENCH_DIR)/xdp_ceiling.c $(BENCH_DIR)/raw.c,,-lxdp -lbpf))
 $(eval $(call program,bench/floor,$(addprefix $(BENCH_DIR)/,floor.c floor_frames.c floor_gso.c \
-	floor_repeat.c floor_socket.c floor_stream.c floor_words.c place.c raw.c),transport,-lxdp -lbpf -lisal -lz))
+	floor_pingpong.c floor_repeat.c floor_socket.c floor_stream.c floor_words.c place.c raw.c),transport,\
+	-lxdp -lbpf -lisal -lz))
 $(call objs,$(BENCH_DIR)/place.c): | $(BUILD)/bench/place.skel.h
 $(eval $(call program,bench/floor_local,$(BENCH_DIR)/floor_local.c $(BENCH_DIR)/raw.c,,-lxdp -lbpf))
 $(eval $(call program,bench/memcpy_rate,$(BENCH_DIR)/memcpy_rate.c,,))

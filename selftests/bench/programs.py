@@ -269,7 +269,8 @@ class FloorLatency:
     """Median time in us of one way between two programs, through a process with an AF_XDP socket on each side.
 
     kind: words; writes: the programs never yield, so the processes between them sleep; placed: the XDP program of the
-    receiver does its part
+    receiver does its part. Without such processes: direct: through UDP sockets that the programs poll; tcp: through TCP
+    sockets that they poll
     """
 
     unit = "us"

@@ -176,6 +176,10 @@ ROWS = [
     row("floor-latency-write", "latency", FloorLatency("writes"), BARE, own("tail")),
     row("floor-latency-placed", "latency", FloorLatency("placed"), BARE, of("floor-latency-write")),
     row("latency-tcp", "latency", TcpLatency(), WIDE),
+    # the same with programs that poll, as those of the rows below do
+    row("latency-tcp-polled", "latency", FloorLatency("tcp"), WIDE, own("tail")),
+    # what a reliable transport in the program's own thread cannot leave out
+    row("floor-direct", "latency", FloorLatency("direct"), BARE, of("latency-tcp-polled"), own("tail")),
     row("latency-send", "latency", Latency("ib_send_lat", 8), WIDE, of("pingpong", "<=", 4), of("floor-latency"), own("tail", "<=", 3)),
     row("latency-write", "latency", Latency("ib_write_lat", 8), WIDE, of("pingpong", "<=", 8), of("floor-latency-write"),
         own("tail", "<=", 3)),
