@@ -9,7 +9,7 @@ E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	borrow hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect rdma_datagram rdma_direct \
 	rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate \
 	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_verify rdma_watch \
-	rdma_xrc tcp_echo)
+	rdma_xrc tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -17,8 +17,8 @@ $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
 $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),1200,bats --tap $(f),$(E2E_NEEDS),root long)))
 # The same by UDP sockets: some files always, all others that do not set the way themselves in the long tests.
-E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unreliable.bats 30-verify.bats 40-protection.bats \
-	49-rdmacm.bats 50-loss.bats 70-events.bats)
+E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unreliable.bats 30-verify.bats 31-workloads.bats \
+	40-protection.bats 49-rdmacm.bats 50-loss.bats 70-events.bats)
 E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-start.bats 16-interfaces.bats \
 	17-ways.bats 18-lend.bats 18-netem.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats 65-netdev.bats \
 	65-queues.bats 66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
