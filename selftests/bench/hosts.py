@@ -21,6 +21,10 @@ class Failed(Exception):
     """A program of the benchmark failed; the text is its output."""
 
 
+class Missing(Exception):
+    """The build lacks what a row measures; the text says what."""
+
+
 class Hosts:
     """Hosts of one layout with the daemons of one build. selftests/lib/hosts.bash does the work."""
 

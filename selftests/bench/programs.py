@@ -35,7 +35,7 @@ class Turn:
         self.value, self.load, self.messages, self.more = value, load, messages, more
 
 
-def _watch(recorder, process, started):
+def watch(recorder, process, started):
     """Takes snapshots from the start of traffic until the process ends; the last one, during its exit, is left out."""
     wait_until(lambda: process.poll() is not None or started(), TIME_LIMIT)
     recorder.snap()
@@ -53,7 +53,7 @@ def _watch(recorder, process, started):
     return recorder.load()
 
 
-def _checked(process):
+def checked(process):
     """Returns the output of a program that has ended; fails if it failed."""
     output = process.output.read_text(errors="replace")
     process.output.unlink()
@@ -78,8 +78,8 @@ def alone(hosts, host, command, **how):
     """Runs one program and returns its output and its load."""
     process = hosts.spawn(host, command, rdma=False, **how)
     try:
-        load = _watch(Recorder({"program": process.pid}, together=True), process, lambda: True)
-        return _checked(process), load
+        load = watch(Recorder({"program": process.pid}, together=True), process, lambda: True)
+        return checked(process), load
     finally:
         stop(process)
 
@@ -107,11 +107,11 @@ def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, li
         started = (lambda: recorder.packets() - before > STARTED_PACKETS) if across else _busy_since(hosts.daemon["a"])
         second = hosts.spawn(client_host, client, **how)
         recorder.roles.update(client=second.pid, **hosts.beside)
-        load = _watch(recorder, second, started)
-        client_output = _checked(second)
+        load = watch(recorder, second, started)
+        client_output = checked(second)
         if server_ends:
             first.wait(TIME_LIMIT)
-            return _checked(first), client_output, load
+            return checked(first), client_output, load
         return "", client_output, load
     finally:
         for process in first, second:
@@ -434,11 +434,11 @@ class Senders(Streams):
                 clients.append(hosts.spawn("b", self.commands(hosts, tools, port)[1]))
             for i, (server, client) in enumerate(zip(servers, clients)):
                 recorder.roles.update({f"server {i}": server.pid, f"client {i}": client.pid})
-            load = _watch(recorder, clients[0], lambda: recorder.packets() - before > STARTED_PACKETS)
+            load = watch(recorder, clients[0], lambda: recorder.packets() - before > STARTED_PACKETS)
             rates = []
             for client in clients:
                 client.wait(TIME_LIMIT)
-                rates.append(self.rate(_checked(client)))
+                rates.append(self.rate(checked(client)))
         finally:
             for process in servers + clients:
                 stop(process)

@@ -21,7 +21,7 @@ import rows as table
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGE = TOP / "docs/performance.md"
 FIGURES = {"value": "", "tail": "p99 / median", "jain": "Jain's index", "growth": "of that before the stream",
-           "wakeups_a_second": "wake-ups a second"}
+           "wakeups_a_second": "wake-ups a second", "median": "us median", "p99": "us p99", "gbits": "Gbit/s"}
 PARTS = ("sender worker", "receiver worker", "sender", "receiver", "softirq")
 
 
@@ -70,6 +70,7 @@ class Results:
     def __init__(self, lines):
         self.run = next((x for x in lines if x["type"] == "run"), {})
         self.failures = [x for x in lines if x["type"] == "failure"]
+        self.skips = [x for x in lines if x["type"] == "skip"]
         self.turns = [x for x in lines if x["type"] == "turn"]
 
     def of(self, name, tree):
@@ -148,18 +149,24 @@ def text(results):
     several = len(results.trees()) > 1
     for group, name, unit, tree, value, packet, message, turns, rest in table_rows(results):
         if group != last:
-            lines += ["", f"{group:<24}{'median [quartiles]':>26}  {'ns a packet, workers':>22}  {'us a message, programs':>24}  turns"]
+            lines += ["", f"{group:<28}{'median [quartiles]':>26}  {'ns a packet, workers':>22}  {'us a message, programs':>24}  turns"]
             last = group
         label = name + (f" {tree}" if several else "")
-        lines.append(f"  {label:<22}{value + ' ' + unit:>26}  {packet[0] + ', ' + packet[1]:>22}  "
+        lines.append(f"  {label:<26}{value + ' ' + unit:>26}  {packet[0] + ', ' + packet[1]:>22}  "
                      f"{message[2] + ', ' + message[3]:>24}  {turns}")
         if rest:
             lines.append(f"      {rest}")
     for failure in results.failures:
         lines += ["", f"{failure['row']} {failure['tree']} FAILED: {failure['text']}"]
+    for reason in dict.fromkeys(skip["text"] for skip in results.skips):
+        names = [skip["row"] for skip in results.skips if skip["text"] == reason]
+        lines += ["", f"{len(names)} row{'s were' if len(names) > 1 else ' was'} skipped, {reason}: {' '.join(names)}"]
     out = sum(t["disturbed"] for t in results.turns)
     lines += ["", f"{out} of {len(results.turns)} turns were disturbed: steal over {results.run.get('max_steal', 0):.0%} or other "
               f"processes over {results.run.get('max_other', 0):.0%} of all processors. They count only for rows without others."]
+    steal = [t["steal"] for t in results.turns if "steal" in t]
+    if steal:
+        lines.append(f"steal: {figures.quantile(steal, 0.5):.1%} in the median turn, {max(steal):.1%} at most")
     return "\n".join(lines)
 
 

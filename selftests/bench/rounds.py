@@ -6,7 +6,7 @@ import pathlib
 import time
 
 import load
-from hosts import Failed, Hosts
+from hosts import Failed, Hosts, Missing
 
 
 @dataclasses.dataclass
@@ -62,6 +62,7 @@ class Runner:
         self.hosts = {}
         self.done = []
         self.failed = {}
+        self.skipped = {}
 
     def trees_of(self, row):
         """Builds to measure a row with: only the first one, if it measures nothing of xroce."""
@@ -74,10 +75,14 @@ class Runner:
         return self.hosts[key]
 
     def turn(self, row, group, tree, number):
-        if (row.name, tree) in self.failed:
+        if (row.name, tree) in self.failed or (row.name, tree) in self.skipped:
             return
         try:
             turn = row.program.measure(self.hosts_for(row, tree), self.tools)
+        except Missing as error:
+            self.skipped[row.name, tree] = str(error)
+            self.emit({"type": "skip", "row": row.name, "tree": tree, "text": str(error)})
+            return
         except (Failed, OSError, ValueError, LookupError) as error:
             self.failed[row.name, tree] = str(error)
             self.emit({"type": "failure", "row": row.name, "tree": tree, "text": str(error)})
@@ -93,13 +98,17 @@ class Runner:
             for tree in trees if number % 2 else reversed(trees):
                 self.turn(row, group, tree, number)
 
+    def left_out(self, row):
+        """Whether all builds lack what the row measures."""
+        return all((row.name, tree) in self.skipped for tree in self.trees_of(row))
+
     def group(self, name, rows):
         """Measures the rows of a group in turns."""
         for number in range(1, self.plan.rounds + 1):
             self.round(rows, name, number)
         for number in range(self.plan.rounds + 1, self.plan.rounds + self.plan.extra + 1):
             turns = [t for t in self.done if t["group"] == name]
-            again = lacking(rows, turns, self.trees_of, self.plan.rounds)
+            again = lacking([row for row in rows if not self.left_out(row)], turns, self.trees_of, self.plan.rounds)
             if not again or time.monotonic() - self.started > self.plan.seconds:
                 break
             self.round(again, name, number)

@@ -5,6 +5,7 @@ A group is a set of rows that are measured in turns. References are rows as well
 """
 import collections
 
+from beside_tcp import AllToAll, Block, Reply
 from hosts import Layout
 from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Crowd, Faulty, Floor, FloorGso, FloorLatency,
                       FloorLocal, FloorLocalLatency, FloorRate, FloorSocket, Frames, Idle, Latency, Life, Memcpy, PingPong,
@@ -26,7 +27,7 @@ SMALL_RING = Layout(options_a="--ring-size 128 --gso off", options_b="--gso off"
 WORKER_ALONE = {"a": 0, "server": 1, "client": 1}
 HOSTS_APART = {"a": 0, "server": 0, "b": 1, "client": 1}
 
-# name; group; what is measured; where; aims; optional: only runs if it is selected by name
+# name; group, of a family if it is FAMILY/GROUP; what is measured; where; aims; optional: only runs if it is selected by name
 Row = collections.namedtuple("Row", "name group program layout aims optional")
 # The ratio to a reference, or (no reference) a figure of the row itself, which must be at least or at most the limit.
 Aim = collections.namedtuple("Aim", "reference figure op limit")
@@ -149,6 +150,40 @@ def _observed():
     return rows
 
 
+# name; XROCE_PATH; layout; family of groups
+PATHS = (("direct", "direct", WAYS["socket"][0], "programs"), ("daemon", "daemon", WAYS["socket"][0], "programs"),
+         ("xdp", "daemon", WIDE, "programs-xdp"))
+
+
+def _programs():
+    """The work of real programs: by verbs as a ratio to TCP, which polls where verbs do."""
+    rows = []
+
+    def beside_tcp(group, name, program, limit, *figures):
+        tcp, figures = f"{name}-tcp", [own(figure) for figure in figures]
+        rows.append(row(tcp, f"programs/{group}", program("tcp"), WAYS["socket"][0], *figures, optional=True))
+        for suffix, path, layout, family in PATHS:
+            aim = (">=", limit) if path == "direct" and limit else ()
+            rows.append(row(f"{name}-{suffix}", f"{family}/{group}", program(path), layout, of(tcp, *aim), *figures, optional=True))
+
+    for events in True, False:
+        kind = "events" if events else "polled"
+        for depth in 1, 16:
+            for n in 1, 16, 128:
+                limit = (0.9 if events else 1.0) if depth == 1 else 1.2 if n <= 16 else 1.0
+                beside_tcp(f"reply-{kind}", f"reply-{n}x{depth}-{kind}",
+                           lambda path, n=n, depth=depth, events=events: Reply(path, n, depth, events), limit, "median", "p99")
+    for write in False, True:
+        for name, size in ("4k", 4 * KI), ("128k", 128 * KI):
+            for depth in 1, 32:
+                beside_tcp("block", f"block-{'write' if write else 'read'}-{name}-{depth}",
+                           lambda path, size=size, depth=depth, write=write: Block(path, size, depth, write),
+                           1.2 if depth == 32 else None, "gbits", "median", "p99")
+    for name, size in ("8", 8), ("4k", 4 * KI), ("64k", 64 * KI):
+        beside_tcp("alltoall", f"alltoall-{name}", lambda path, size=size: AllToAll(path, size), 1.2, "median", "p99")
+    return rows
+
+
 ROWS = [
     # raw AF_XDP: frames of RoCE packets with 4096 bytes of payload, and the smallest frames
     row("frames-4170", "ceiling", Frames(4170, 4096), BARE),
@@ -211,12 +246,13 @@ ROWS = [
     row("connects", "idle", Connects(), WIDE),
     row("life", "idle", Life(), WIDE),
 
-    # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=overload and T=crowd
+    # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=programs, T=overload and T=crowd
     *_loss_floors(),
     *_loss(),
     *_capture(),
     *_observed(),
     *_ways(),
+    *_programs(),
     row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),
     row("overload-8", "overload", Senders(8), SMALL_RING, of("overload-1", ">=", 0.90), own("jain", ">=", 0.9), optional=True),
     *[row(f"crowd-{n}", "crowd", Crowd(n), WIDE, own("jain"), optional=True) for n in (2, 8, 16)],
@@ -230,11 +266,11 @@ class UnknownRow(Exception):
 def select(rows, wanted):
     """Returns the rows to measure as {group: rows with their references}.
 
-    wanted: words, each the name of a group or a row, or a part of names of rows; empty: all rows that are not optional
+    wanted: words, each the name of a group (GROUP or FAMILY/GROUP), a family or a row, or a part of names of rows; empty: all rows that are not optional
     """
     chosen = [] if wanted else [r for r in rows if not r.optional]
     for word in wanted.split():
-        found = ([r for r in rows if word == r.group] or [r for r in rows if word == r.name] or
+        found = ([r for r in rows if word in (r.group, r.group.split("/")[0])] or [r for r in rows if word == r.name] or
                  [r for r in rows if word in r.name])
         if not found:
             raise UnknownRow(f"no row of the benchmark is named '{word}'; rows are: {' '.join(r.name for r in rows)}")

@@ -12,13 +12,14 @@ import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
 
+import beside_tcp
 import charts
 import figures
 import load
 import report
 import rounds
 import rows
-from hosts import Failed, Layout
+from hosts import ADDRESS, Failed, Layout, Missing
 from programs import FloorGso, Turn
 
 BANDWIDTH = """\
@@ -206,6 +207,15 @@ class Rounds(unittest.TestCase):
         self.assertEqual(runner.failed, {("row0", "A"): "no"})
         self.assertEqual(len(runner.done), 2)
 
+    def test_a_row_of_which_the_build_lacks_something_is_skipped_without_further_rounds(self):
+        class Lacking(Program):
+            def measure(self, hosts, tools):
+                next(self.results)
+                raise Missing("no library")
+        runner = self.run_rows(Lacking([()]), Program([(2, 0)] * 2))
+        self.assertEqual((runner.skipped, runner.failed), ({("row0", "A"): "no library"}, {}))
+        self.assertEqual(len(runner.done), 2)
+
     def test_processor_time_is_divided_by_packets_and_by_messages(self):
         line = self.run_rows(Program([(1, 0)] * 2)).done[0]
         self.assertEqual(line["packet_ns"]["client"], 10**6)
@@ -231,6 +241,37 @@ class Floors(unittest.TestCase):
         self.assertEqual((found.more["frames"], found.more["in_flight"], found.more["gap_us"]), (68.5, 57, 23))
 
 
+class BesideTcp(unittest.TestCase):
+    def measure(self, program, build="/"):
+        hosts = unittest.mock.Mock(build=pathlib.Path(build), gid={"a": "3", "b": "4"})
+        with unittest.mock.patch("beside_tcp.pair", return_value=("", "250000 55.5 80.1\n", None)) as pair:
+            found = program.measure(hosts, pathlib.Path("/"))
+        _, server, client = pair.call_args.args
+        return found, [str(word) for word in server], [str(word) for word in client], pair.call_args.kwargs
+
+    def test_both_sides_have_the_same_options_but_for_gid_and_address(self):
+        _, server, client, how = self.measure(beside_tcp.Reply("daemon", 16, 1, True))
+        self.assertEqual((server[1:3], client[1:3]), (["-g", "3"], ["-g", "4"]))
+        self.assertEqual([*server[3:], ADDRESS["a"]], client[3:])
+        self.assertEqual(how, {"rdma": True, "env": {"XROCE_PATH": "daemon"}})
+
+    def test_tcp_is_without_xroce_and_each_side_has_a_processor(self):
+        _, server, client, how = self.measure(beside_tcp.Reply("tcp", 16, 1, False))
+        self.assertEqual(how, {"rdma": False, "env": {}})
+        self.assertEqual(client[:3], ["taskset", "-c", "0"])
+        self.assertIn("-t", server)
+        self.assertNotIn("-e", server)
+
+    def test_rate_and_payload_of_commands(self):
+        found, *_ = self.measure(beside_tcp.Block("tcp", 4096, 32, False))
+        self.assertEqual((found.value, found.more["median"], found.more["p99"]), (250, 55.5, 80.1))
+        self.assertAlmostEqual(found.more["gbits"], 8.192)
+
+    def test_the_direct_path_is_skipped_if_the_build_lacks_it(self):
+        with self.assertRaises(Missing):
+            self.measure(beside_tcp.Block("direct", 4096, 32, False), "/nonexistent")
+
+
 class Rows(unittest.TestCase):
     def test_names_are_unique_and_references_exist(self):
         names = [r.name for r in rows.ROWS]
@@ -250,6 +291,16 @@ class Rows(unittest.TestCase):
 
     def test_the_name_of_a_group_selects_the_group_only(self):
         self.assertEqual(list(rows.select(rows.ROWS, "private")), ["private"])
+
+    def test_the_name_of_a_family_selects_its_groups_with_tcp_beside_each_row(self):
+        found = rows.select(rows.ROWS, "programs")
+        self.assertEqual(list(found), [f"programs/{name}" for name in ("reply-events", "reply-polled", "block", "alltoall")])
+        for group in found.values():
+            self.assertEqual([r.name.rsplit("-", 1)[1] for r in group], ["tcp", "direct", "daemon"] * (len(group) // 3))
+
+    def test_rows_by_xdp_bring_tcp_as_reference(self):
+        found = rows.select(rows.ROWS, "alltoall-8-xdp")
+        self.assertEqual([r.name for r in found["programs-xdp/alltoall"]], ["alltoall-8-tcp", "alltoall-8-xdp"])
 
     def test_several_words_select_several_groups(self):
         self.assertEqual(list(rows.select(rows.ROWS, "private latency")), ["private", "latency"])
@@ -302,6 +353,14 @@ class Report(unittest.TestCase):
     def test_a_failure_is_reported(self):
         self.results.failures.append({"row": "read-64k", "tree": "A", "text": "no device"})
         self.assertIn("read-64k A FAILED: no device", report.text(self.results))
+
+    def test_skipped_rows_are_reported_with_their_reason_once(self):
+        self.results.skips += [{"row": name, "tree": "A", "text": "no library"} for name in ("a-direct", "b-direct")]
+        self.assertIn("2 rows were skipped, no library: a-direct b-direct", report.text(self.results))
+
+    def test_the_report_has_stolen_time(self):
+        self.results.turns[0]["steal"], self.results.turns[1]["steal"] = 0.01, 0.03
+        self.assertIn("steal: 2.0% in the median turn, 3.0% at most", report.text(self.results))
 
     def test_the_sender_of_a_read_is_the_server(self):
         self.assertEqual(report.by_direction({"server worker": 1, "client": 2}, "server"),
