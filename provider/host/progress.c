@@ -17,8 +17,12 @@
 
 #define FIRST_TICK_NS 50000u
 #define LAST_TICK_NS 800000u
-/* A program polls if it does so this often on average, and did this short ago. */
-#define POLL_NS 30000u
+/*
+ * A program polls if it does hardly anything else: this often on average, and LAST_POLL_NS ago at
+ * most. One that also waits for data in its memory does not: nobody would receive meanwhile.
+ */
+#define POLL_NS 3000u
+#define LAST_POLL_NS 10000u
 #define LOOK_NS FIRST_TICK_NS
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
 #define SPIN_NS 30000u
@@ -47,7 +51,7 @@ static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
 	if (passed < LOOK_NS)
 		return false;
 	*l = (struct look){ now, polls };
-	return n * (uint64_t)POLL_NS >= passed && now < last + 2 * POLL_NS;
+	return n * (uint64_t)POLL_NS >= passed && now < last + LAST_POLL_NS;
 }
 
 static void sleep_until(struct xp_host *h, bool watch, uint64_t until)
