@@ -18,6 +18,8 @@ TWO_QUEUES = Layout(queues=2)
 # the two ways of packets
 WAYS = {way: {mtu: Layout(options_a=f"--io {way}", options_b=f"--io {way}", mtu=mtu) for mtu in (0, 1500)}
         for way in ("xdp", "socket")}
+# so many UDP sockets of a device, each with a worker
+WORKERS = {n: Layout(options_a=f"--io socket --workers {n}", options_b=f"--io socket --workers {n}") for n in (1, 2)}
 MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-load 10000")
 # In generic mode veth has no NAPI, so no thread for it either.
 SMALL_RING = Layout(options_a="--ring-size 128 --gso off", options_b="--gso off",
@@ -137,6 +139,17 @@ def _ways():
     return rows
 
 
+def _workers():
+    """The QPs of one program with UDP sockets: two workers beside one, in turns."""
+    rows = []
+    for n in 2, 8, 64:
+        one = f"workers-{n}qp-1"
+        rows += [row(one, "workers", Streams(n), WORKERS[1], own("jain", ">=", 0.95), optional=True),
+                 row(f"workers-{n}qp-2", "workers", Streams(n), WORKERS[2], of(one, ">=", 1.0), own("jain", ">=", 0.95),
+                     optional=True)]
+    return rows
+
+
 def _observed():
     """Throughput beside readers of events and metrics, and with a rule that hits nothing, as a ratio to that without."""
     programs = {"write-64k": Bandwidth("ib_write_bw", 64 * KI), "send-8": Rate("ib_send_bw", 8)}
@@ -246,13 +259,14 @@ ROWS = [
     row("connects", "idle", Connects(), WIDE),
     row("life", "idle", Life(), WIDE),
 
-    # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=programs, T=overload and T=crowd
+    # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=workers, T=programs, T=overload and T=crowd
     *_loss_floors(),
     *_loss(),
     *_capture(),
     *_observed(),
     *_ways(),
     *_programs(),
+    *_workers(),
     row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),
     row("overload-8", "overload", Senders(8), SMALL_RING, of("overload-1", ">=", 0.90), own("jain", ">=", 0.9), optional=True),
     *[row(f"crowd-{n}", "crowd", Crowd(n), WIDE, own("jain"), optional=True) for n in (2, 8, 16)],
