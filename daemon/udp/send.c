@@ -278,25 +278,59 @@ static void set_id(const struct xd_udp_frame *f, uint16_t id)
 	xt_icrc_set_id(&frame, id);
 }
 
-/* Divides a message into messages of one packet each, which get the identification 0. */
-static void send_singly(struct xd_udp *u, int fd, uint32_t index)
+static bool has_no_room(int err)
 {
-	struct xd_udp_message whole = u->tx.message[index], *m = &u->tx.message[index];
-	struct xd_udp_batch *b = &u->tx.single;
-	uint32_t next;
+	return err == -EAGAIN || err == -ENOBUFS || err == -ENOMEM;
+}
 
-	for (uint32_t i = whole.first; i != NONE; i = next) {
-		next = u->tx.frame[i].next;
-		u->tx.frame[i].next = NONE;
-		set_id(&u->tx.frame[i], 0);
-		*m = (struct xd_udp_message){ .first = i, .last = i, .count = 1 };
-		b->count = b->iovs = 0;
-		add_to_batch(u, b, index);
-		if (sendmsg(fd, &b->msg[0].msg_hdr, MSG_DONTWAIT) < 0)
+/* Sends the first packet of a message, with the identification 0. Returns 0 or a negative error. */
+static int send_first(struct xd_udp *u, int fd, uint32_t index)
+{
+	struct xd_udp_message *m = &u->tx.message[index], whole = *m;
+	struct xd_udp_frame *f = &u->tx.frame[m->first];
+	struct xd_udp_batch *b = &u->tx.single;
+	uint32_t next = f->next;
+	ssize_t n;
+
+	set_id(f, 0);
+	f->next = NONE;
+	m->count = 1;
+	b->count = b->iovs = 0;
+	add_to_batch(u, b, index);
+	n = sendmsg(fd, &b->msg[0].msg_hdr, MSG_DONTWAIT);
+	f->next = next;
+	*m = whole;
+	return n < 0 ? -errno : 0;
+}
+
+/* Numbers the packets of a message that lacks the first ones. It gets no more of them. */
+static void renumber(struct xd_udp *u, struct xd_udp_message *m)
+{
+	uint16_t id = 0;
+
+	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next)
+		set_id(&u->tx.frame[i], id++);
+	m->ended = true;
+}
+
+/* Sends the packets of a message one by one. Returns false if the kernel has no room for all. */
+static bool send_singly(struct xd_udp *u, int fd, uint32_t index)
+{
+	struct xd_udp_message *m = &u->tx.message[index];
+	int err;
+
+	for (; m->first != NONE; m->first = u->tx.frame[m->first].next, m->count--) {
+		err = send_first(u, fd, index);
+		if (has_no_room(err)) {
+			renumber(u, m);
+			return false;
+		}
+		if (err)
 			xd_count(&u->stats.tx_refused, 1);
 	}
 	m->is_sent = true;
 	u->tx.unsent--;
+	return true;
 }
 
 /*
@@ -318,13 +352,12 @@ static void stop_joining(struct xd_udp *u, int err)
  */
 static bool refused(struct xd_udp *u, int fd, uint32_t index, int err)
 {
-	if (err == -EAGAIN || err == -ENOBUFS || err == -ENOMEM)
+	if (has_no_room(err))
 		return false;
 	if ((err == -EIO || err == -EINVAL) && u->tx.message[index].count > 1) {
 		if (err == -EIO)
 			stop_joining(u, err);
-		send_singly(u, fd, index);
-		return true;
+		return send_singly(u, fd, index);
 	}
 	xd_count(&u->stats.tx_refused, u->tx.message[index].count);
 	u->tx.message[index].is_sent = true;

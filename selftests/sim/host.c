@@ -12,18 +12,20 @@
 /* ---- memory -------------------------------------------------------------- */
 
 /* Random window sizes, so that each of the windows limits some senders */
-static void tune(struct world *w, struct xt_engine *e)
+static void tune(struct world *w, struct sim_engine *e)
 {
 	struct rng *r = &w->rng;
 	struct xt_tuning t = XT_TUNING_DEFAULT;
 
-	if (rng_chance(r, 60))
-		return;
-	t.window = 32 << rng_below(r, 5);
-	t.short_window = t.window << rng_below(r, 2);
-	t.engine_window = t.window * rng_between(r, 1, 3);
-	t.read_packets = 1 << rng_below(r, 6);
-	CHECK(w, !xt_engine_tune(e, &t), "tuning refused");
+	if (e->udp)
+		udp_tune(e, &t);
+	if (rng_chance(r, 40)) {
+		t.window = 32 << rng_below(r, 5);
+		t.short_window = t.window << rng_below(r, 2);
+		t.engine_window = t.window * rng_between(r, 1, 3);
+		t.read_packets = 1 << rng_below(r, 6);
+	}
+	CHECK(w, !xt_engine_tune(e->engine, &t), "tuning refused");
 }
 
 /* Extends a segment to the end of a word, or of the region. */
@@ -466,6 +468,7 @@ static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 	CHECK(e->w, !frame->forwarded, "frame forwarded twice");
 	CHECK(e->w, xt_icrc_ok(frame), "frame with a wrong ICRC forwarded");
 	copy.forwarded = true;
+	e->w->forwarded += e->udp && frame->meta.qpn != XR_MULTICAST_QPN;
 	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3))
 		return false; /* inbox full */
 	xt_engine_rx(other, &copy, 1, e->w->now);
@@ -536,6 +539,10 @@ static void receive_batch(struct sim_engine *e)
 	struct frame *taken[32], *f;
 	unsigned max = rng_between(&e->w->sched, 1, 32), n = 0, i;
 
+	if (e->udp) {
+		udp_receive(e, max);
+		return;
+	}
 	while (n < max && (f = e->inbox)) {
 		e->inbox = f->next;
 		if (!e->inbox)
@@ -592,6 +599,7 @@ void engine_round(struct sim_engine *e)
 {
 	struct world *w = e->w;
 	uint64_t before = activity(e), next;
+	bool unsent;
 	unsigned i;
 
 	CHECK(w, !e->in_round && !e->locked, "round within a round");
@@ -609,12 +617,13 @@ void engine_round(struct sim_engine *e)
 	receive_batch(e);
 	next = xt_engine_run(e->engine, w->now);
 	e->in_round = false;
+	unsent = e->udp && udp_flush(e, rng_chance(&w->sched, 50));
 	for (i = 0; i < w->hosts; i++)
 		wake_programs(&w->host[i]);
 
 	e->idle_rounds = activity(e) == before && next <= w->now ? e->idle_rounds + 1 : 0;
 	CHECK(w, e->idle_rounds < 20000, "engine requests 20000 rounds without progress");
-	if (next <= w->now || e->inbox)
+	if (next <= w->now || e->inbox || unsent || (e->udp && udp_has_received(e)))
 		next = w->now + rng_between(&w->sched, 100, 1000);
 	else if (next != NEVER && rng_chance(&w->sched, 30))
 		next += rng_below(&w->sched, 20 * USEC);
@@ -653,7 +662,9 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 		e->rung = calloc(2 * MAX_CONNS, sizeof(*e->rung));
 		e->engine = xt_engine_new(&engine_ops, e, &h->shared);
 		CHECK(w, e->engine, "no engine");
-		tune(w, e->engine);
+		if (h->sockets)
+			udp_open(e);
+		tune(w, e);
 	}
 }
 
@@ -669,6 +680,8 @@ void host_free(struct host *h)
 			h->engine[i].inbox = f->next;
 			free(f);
 		}
+		if (h->sockets)
+			udp_close(&h->engine[i]);
 		xt_engine_free(h->engine[i].engine);
 		free(h->engine[i].rung);
 	}

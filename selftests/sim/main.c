@@ -163,7 +163,7 @@ static bool recovered_by_nak(const struct world *w)
 
 static struct {
 	uint64_t accesses, posted_pieces, packets, operations, errors, starved, forged;
-	uint64_t arrivals;
+	uint64_t arrivals, forwarded, other_ids;
 	uint64_t recovered; /* worlds that recovered from losses without a timeout */
 } totals;		    /* of the block */
 
@@ -194,6 +194,8 @@ static bool run_seed(uint64_t seed, bool verbose)
 	totals.starved += w->gave_up;
 	totals.forged += w->forged;
 	totals.arrivals += w->arrivals;
+	totals.forwarded += w->forwarded;
+	totals.other_ids += w->other_ids;
 	totals.recovered += recovered_by_nak(w);
 	plan_free(w);
 	free(w);
@@ -217,6 +219,10 @@ static void report(uint64_t first, uint64_t last, bool whole)
 		       (unsigned long long)totals.posted_pieces);
 		TAP_OK(totals.arrivals, "%llu unreliable messages that must arrive do",
 		       (unsigned long long)totals.arrivals);
+		TAP_OK(totals.forwarded && totals.other_ids,
+		       "UDP sockets: %llu packets are forwarded to their worker, %llu have another "
+		       "IPv4 identification than assumed",
+		       (unsigned long long)totals.forwarded, (unsigned long long)totals.other_ids);
 	}
 	if (totals.starved)
 		printf("# %llu programs ended early because they found no free memory\n",

@@ -103,11 +103,13 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	if (!e->tx_room)
 		return false;
 	e->tx_room--;
+	if (e->udp)
+		return udp_tx_get(e, len, frame);
 	f = malloc(sizeof(*f) + len);
 	memset(f->data, 0xcc, len);
 	f->len = len;
 	f->from = e->host->index;
-	f->invalid = false;
+	f->invalid = f->damaged = false;
 	frame->nseg = 0;
 	frame->len = len;
 	frame->cookie = (uintptr_t)f;
@@ -123,12 +125,12 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 }
 
 /* Returns NULL for a multicast address. */
-static struct host *destination(struct world *w, const struct frame *f)
+static struct host *destination(struct world *w, const uint8_t *data, const struct xr_meta *meta)
 {
-	const uint8_t *ip = f->data + f->meta.ip_off;
-	unsigned last = f->meta.ip_version == 4 ? ip[19] : ip[39];
+	const uint8_t *ip = data + meta->ip_off;
+	unsigned last = meta->ip_version == 4 ? ip[19] : ip[39];
 
-	if (f->meta.ip_version == 4 ? ip[16] == 239 : ip[24] == 0xff)
+	if (meta->ip_version == 4 ? ip[16] == 239 : ip[24] == 0xff)
 		return NULL;
 	CHECK(w, last >= 1 && last <= w->hosts, "packet to an unknown address");
 	return &w->host[last - 1];
@@ -158,7 +160,7 @@ static void corrupt(struct world *w, const struct xd_fault_action *action, struc
 	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
 
 	xd_fault_damage(action, &whole);
-	f->invalid = true;
+	f->invalid = f->damaged = true;
 	if (w->verbose)
 		sim_trace(w, "    next frame is corrupted");
 }
@@ -168,7 +170,13 @@ static void corrupt(struct world *w, const struct xd_fault_action *action, struc
 static void reseal(struct frame *f)
 {
 	struct xt_seg whole = { f->data, f->len };
+	struct xr_ipv4 *ip = (struct xr_ipv4 *)(f->data + f->meta.ip_off);
 
+	memset(f->data + f->meta.bth_off - 2, 0, 2); /* no UDP checksum */
+	if (f->meta.ip_version == 4) {
+		ip->check = 0;
+		ip->check = (__be16)~xr_ipv4_sum(ip);
+	}
 	xt_icrc_seal(&whole, 1, f->meta.ip_off, f->meta.bth_off);
 }
 
@@ -280,18 +288,29 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct sim_engine *e = ctx;
 	struct world *w = e->w;
-	struct frame *f = (struct frame *)(uintptr_t)frame->cookie;
-	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
-	struct host *dest;
-	unsigned i;
+	struct frame *f = e->udp ? NULL : (struct frame *)(uintptr_t)frame->cookie;
+	uint8_t *data = f ? f->data : frame->seg[0].data;
+	struct xt_frame whole = { .seg[0] = { data, frame->len }, .nseg = 1, .len = frame->len };
 
 	CHECK(w, parse_frame(&whole) == XR_OK, "engine sent a malformed packet");
 	CHECK(w, xt_icrc_ok(&whole), "engine sent a packet with a wrong ICRC");
+	verify_packet(w, e->host, destination(w, data, &whole.meta), &whole);
+	w->packets++;
+	if (!f) {
+		udp_tx_put(e, frame);
+		return;
+	}
 	f->meta = whole.meta;
 	f->flight.seq = w->frame_seq++;
-	dest = destination(w, f);
-	verify_packet(w, e->host, dest, &whole);
-	w->packets++;
+	net_send(e, f);
+}
+
+void net_send(struct sim_engine *e, struct frame *f)
+{
+	struct world *w = e->w;
+	struct host *dest = destination(w, f->data, &f->meta);
+	unsigned i;
+
 	if (dest) {
 		transmit(w, f, dest);
 		return;
@@ -368,6 +387,10 @@ static struct sim_engine *engine_for(struct host *h, const struct frame *f)
 	/* RSS selects the RX queue by addresses and ports. */
 	if (qpn == XR_MULTICAST_QPN)
 		return &h->engine[(f->from + udp[1]) % h->engines];
+	/* It may select that of another engine, which then forwards the frame. */
+	if (h->engines > 1 && xd_faults_on(h->w->faults, XD_FAULT_TX) &&
+	    rng_chance(&h->w->sched, 10))
+		return &h->engine[rng_below(&h->w->sched, h->engines)];
 	for (i = 1; qp && i < h->engines; i++)
 		if (h->engine[i].engine == xt_qp_info(qp)->engine)
 			return &h->engine[i];
@@ -379,7 +402,7 @@ void net_arrive(struct world *w)
 	struct frame *f = flights_take(&w->flights);
 	struct host *h = &w->host[f->to];
 	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
-	struct sim_engine *e;
+	struct sim_engine *e = NULL; /* takes the frame */
 	const char *verb = NULL;
 
 	if (parse_frame(&whole) != XR_OK) {
@@ -387,19 +410,17 @@ void net_arrive(struct world *w)
 		return;
 	}
 	f->meta = whole.meta;
-	e = engine_for(h, f);
-	/* RSS may select the RX queue of another engine, which then forwards the frame. */
-	if (h->engines > 1 && xd_faults_on(w->faults, XD_FAULT_TX) && rng_chance(&w->sched, 10))
-		e = &h->engine[rng_below(&w->sched, h->engines)];
 	if (h->cut)
 		verb = "CUT";
 	else if (w->xdp_checks && !xdp_passes(w, h, f))
 		verb = "XDP";
-	else if (e->inbox_len >= w->inbox_max)
+	else if (h->sockets)
+		verb = udp_arrive(h, f);
+	else if ((e = engine_for(h, f))->inbox_len >= w->inbox_max)
 		verb = "FULL";
 	if (w->verbose)
 		trace_frame(w, verb ? verb : "arrived", f);
-	if (verb)
+	if (verb || !e)
 		free(f);
 	else
 		engine_deliver(e, f);

@@ -527,13 +527,15 @@ void plan_world(struct world *w)
 {
 	struct rng *r = &w->rng;
 	unsigned i, count, kind = rng_below(r, 100);
-	uint32_t size, most;
+	uint32_t size, most, sockets;
 
 	w->big = kind < 2;
 	w->deep = kind == 2;
 	plan_faults(w);
 	w->hosts = kind % 10 == 9 ? 1 : kind % 10 == 8 ? 3 : 2;
+	sockets = rng_chance(r, 30) ? 100 : 20; /* percent of the hosts */
 	w->conns = w->big || w->deep   ? rng_between(r, 1, 2)
+		   : sockets == 100    ? rng_between(r, 1, MAX_CONNS)
 		   : rng_chance(r, 30) ? 1
 		   : rng_chance(r, 80) ? rng_between(r, 2, 5)
 				       : rng_between(r, 6, MAX_CONNS);
@@ -551,7 +553,9 @@ void plan_world(struct world *w)
 	for (i = 0; i < w->hosts; i++) {
 		struct host *h = &w->host[i];
 
-		host_init(w, h, i, size + 2 * MAX_RESERVED * RESERVED_SIZE, 1 + rng_chance(r, 40));
+		h->sockets = rng_chance(r, sockets);
+		host_init(w, h, i, size + 2 * MAX_RESERVED * RESERVED_SIZE,
+			  1 + rng_chance(r, h->sockets ? 60 : 40));
 		plan_regions(h, size);
 		plan_counters(h);
 		srq_plan(h);

@@ -153,7 +153,7 @@ void qp_set_path(struct sim_qp *q, int version, uint32_t flow_label, uint16_t vl
 		.vlan = vlan,
 		.flow_label = flow_label,
 		.hop_limit = 64,
-		.traffic_class = flow_label & 0xff,
+		.traffic_class = flow_label & 1 ? flow_label & 0xff : 0,
 	};
 	host_mac(q->host, p->smac);
 	host_mac(q->peer->host, p->dmac);

@@ -6,6 +6,7 @@
  *   host.c        memory, keys, CQs, engines and their rounds
  *   memory.c      memory that is not mapped
  *   net.c         the network: time, faults, checks of every packet sent
+ *   udp.c         hosts whose packets pass through UDP sockets, and their kernel
  *   qp.c          rings, QPs of each type, connection setup
  *   client.c      a program: posts the planned operations and polls
  *   verify.c      checks of completions, packets and memory
@@ -63,6 +64,7 @@
 struct world;
 struct sim_io;
 struct sim_qp;
+struct sim_udp;
 
 /* ---- hosts --------------------------------------------------------------- */
 
@@ -119,6 +121,7 @@ struct sim_engine {
 	struct host *host;
 	struct xt_engine *engine;
 	uint64_t wake;
+	struct sim_udp *udp; /* NULL: packets pass through an AF_XDP socket */
 	struct frame *inbox, **inbox_tail;
 	unsigned inbox_len;
 	unsigned tx_room;
@@ -156,7 +159,9 @@ struct host {
 	struct sim_cq *xrc_cq[2]; /* CQs of XRC SRQs */
 	uint32_t reserved_off;	  /* offset of the next dedicated region */
 	uint64_t link_free;
-	bool cut; /* disconnected from the network */
+	bool cut;	    /* disconnected from the network */
+	bool sockets;	    /* packets pass through UDP sockets */
+	uint64_t datagrams; /* that UDP sockets have received */
 };
 
 /* ---- operations ---------------------------------------------------------- */
@@ -357,6 +362,7 @@ struct frame {
 	struct frame *next;
 	unsigned from, to;
 	bool invalid; /* corrupted or forged */
+	bool damaged; /* corrupted */
 	uint32_t len;
 	struct xr_meta meta;
 	uint8_t data[];
@@ -395,6 +401,8 @@ struct world {
 	bool deep;	   /* long send queues with many READs and atomics */
 	uint64_t arrivals; /* unreliable messages that had to arrive */
 	uint64_t accesses, posted_pieces, packets, ops_done, errors_seen, gave_up, forged;
+	/* UDP sockets: packets forwarded to their worker; with another IPv4 ID than assumed */
+	uint64_t forwarded, other_ids;
 	unsigned reserved;
 };
 
@@ -423,6 +431,7 @@ bool world_is_lossy(const struct world *w);
 void host_add_ahs(struct host *h);
 /* Returns the AH to host @place, or to group @place - MAX_HOSTS. */
 uint32_t host_ah(const struct sim_qp *q, unsigned place);
+/* host->sockets must be set. */
 void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, unsigned engines);
 void host_free(struct host *h);
 struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t pd,
@@ -468,9 +477,25 @@ void memory_free(struct world *w);
 void net_arrive(struct world *w); /* removes and delivers the first frame */
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
 void net_tx_put(void *ctx, struct xt_frame *frame);
+/* Sends a frame that is complete to its destinations, and frees it. */
+void net_send(struct sim_engine *e, struct frame *f);
 void host_gid(const struct host *h, int version, struct xr_addr *gid);
 void group_gid(unsigned group, int version, struct xr_addr *gid);
 void host_mac(const struct host *h, uint8_t *mac);
+
+/* udp.c */
+void udp_open(struct sim_engine *e);
+void udp_close(struct sim_engine *e);
+void udp_tune(const struct sim_engine *e, struct xt_tuning *t);
+bool udp_tx_get(struct sim_engine *e, uint32_t len, struct xt_frame *frame);
+void udp_tx_put(struct sim_engine *e, const struct xt_frame *frame);
+/* more: packets may wait for those of the next round. Returns true if some wait. */
+bool udp_flush(struct sim_engine *e, bool more);
+/* The kernel receives a packet. Returns why it drops it; NULL: it does not. */
+const char *udp_arrive(struct host *h, struct frame *f);
+/* Passes up to `most` received packets to the engine. */
+void udp_receive(struct sim_engine *e, unsigned most);
+bool udp_has_received(struct sim_engine *e);
 
 /* qp.c */
 void ring_new(struct ring *r, uint32_t depth, uint32_t stride);
