@@ -7,6 +7,8 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <stdbool.h>
@@ -52,6 +54,21 @@ static bool is_ethernet(const char *ifname)
 	return !known || type == ARPHRD_ETHER || type == ARPHRD_LOOPBACK;
 }
 
+/* Returns true if the driver drops whatever is sent: packets pass through other interfaces. */
+static bool is_dummy(const char *ifname)
+{
+	struct ethtool_drvinfo driver = { .cmd = ETHTOOL_GDRVINFO };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = { .ifr_data = (void *)&driver };
+	bool known;
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	known = fd >= 0 && !ioctl(fd, SIOCETHTOOL, &ifr);
+	if (fd >= 0)
+		close(fd);
+	return known && !strcmp(driver.driver, "dummy");
+}
+
 /* Returns true if an option was set that only XDP has. */
 static bool wants_xdp(const struct xd_options *opt)
 {
@@ -80,6 +97,14 @@ enum xd_io_option xd_choose_io(const struct xd_options *opt, char *why, size_t s
 		snprintf(why, size, "%s is not Ethernet", opt->interface);
 		return XD_IO_SOCKET;
 	}
+	if (opt->bind != XD_BIND_AUTO) {
+		snprintf(why, size, "requested by --bind");
+		return XD_IO_SOCKET;
+	}
+	if (is_dummy(opt->interface)) {
+		snprintf(why, size, "%s is a dummy interface", opt->interface);
+		return XD_IO_SOCKET;
+	}
 	err = try_map();
 	if (err)
 		return socket_because(why, size, "BPF maps for XDP", err);
@@ -88,4 +113,14 @@ enum xd_io_option xd_choose_io(const struct xd_options *opt, char *why, size_t s
 		return socket_because(why, size, "AF_XDP sockets", err);
 	snprintf(why, size, "XDP is available");
 	return XD_IO_XDP;
+}
+
+enum xd_net_way xd_choose_way(const struct xd_options *opt, enum xd_io_option io)
+{
+	if (io != XD_IO_SOCKET)
+		return XD_NET_FRAMES;
+	if (opt->bind == XD_BIND_ADDRESS)
+		return XD_NET_ROUTED;
+	return opt->bind == XD_BIND_AUTO && is_dummy(opt->interface) ? XD_NET_ROUTED
+								     : XD_NET_DATAGRAMS;
 }

@@ -6,8 +6,11 @@
 #include <stddef.h>
 
 #include "daemon/base/options.h"
+#include "daemon/netdev/net.h"
 
 /* Returns XD_IO_XDP or XD_IO_SOCKET, and the reason as text. */
 enum xd_io_option xd_choose_io(const struct xd_options *opt, char *why, size_t size);
+/* Packets pass through other interfaces if UDP sockets are bound to addresses (--bind). */
+enum xd_net_way xd_choose_way(const struct xd_options *opt, enum xd_io_option io);
 
 #endif /* XD_CHOOSE_IO_H */

@@ -258,10 +258,16 @@ static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool ad
 		publish_gid(&d->server->objects.clients, index, gid, added);
 	if (!d->dev.tables)
 		return;
-	if (added)
-		xd_tables_set_addr(d->dev.tables, gid, index);
-	else
+	if (!added) {
 		xd_tables_del_addr(d->dev.tables, gid);
+		return;
+	}
+	xd_tables_set_addr(d->dev.tables, gid, index);
+	if (!xd_io_receives(d->dev.io, gid))
+		xd_log(XD_WARN,
+		       "packets to the new address (GID index %u) do not arrive until the daemon "
+		       "is started again: its UDP sockets are bound to addresses",
+		       index);
 }
 
 static void on_net_changed(void *ctx)
@@ -329,8 +335,8 @@ static int open_net(struct daemon *d)
 	int err;
 
 	d->io = xd_choose_io(&d->opt, d->dev.io_why, sizeof(d->dev.io_why));
-	err = xd_net_open(d->dev.loop, d->opt.interface, d->io == XD_IO_SOCKET, &net_events, d,
-			  &d->dev.net);
+	err = xd_net_open(d->dev.loop, d->opt.interface, xd_choose_way(&d->opt, d->io), &net_events,
+			  d, &d->dev.net);
 
 	if (err)
 		xd_log(XD_ERR, "interface %s: %s", d->opt.interface, strerror(-err));
@@ -349,6 +355,7 @@ static int open_io(struct daemon *d)
 	const struct xd_udp_io_config udp = {
 		.opt = dev->opt,
 		.link = link,
+		.net = dev->net,
 	};
 
 	return d->io == XD_IO_SOCKET ? xd_udp_io_new(&udp, &dev->io)

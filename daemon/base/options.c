@@ -20,7 +20,7 @@
 
 #include "log.h"
 
-enum kind { TEXT, NUMBER, SIZE, POWER2, IO, ATTACH, GSO, LEVEL };
+enum kind { TEXT, NUMBER, SIZE, POWER2, IO, BIND, ATTACH, GSO, LEVEL };
 
 struct option_row {
 	const char *name, *arg, *text;
@@ -56,6 +56,8 @@ static const struct option_row rows[] = {
 	{ "metrics", "ADDRESS", "serve metrics by HTTP at IP:PORT, [IP]:PORT or /PATH (none)", TEXT,
 	  AT(metrics), 0, ROOM(metrics) },
 	{ "io", "WAY", "way of packets: auto, xdp or socket (auto)", IO, AT(io), 0, 0 },
+	{ "bind", "MODE", "what UDP sockets belong to: auto, interface or address (auto)", BIND,
+	  AT(bind), 0, 0 },
 	{ "workers", "N", "threads that process packets, with --io socket; 0: by processors (0)",
 	  NUMBER, AT(workers), 0, 64 },
 	{ "slots", "N", "programs that may borrow sockets, with --io socket, 0: none (64)", NUMBER,
@@ -153,6 +155,10 @@ struct word {
 static const struct word io_words[] = {
 	{ "auto", XD_IO_AUTO }, { "xdp", XD_IO_XDP }, { "socket", XD_IO_SOCKET }, { NULL, 0 }
 };
+static const struct word bind_words[] = { { "auto", XD_BIND_AUTO },
+					  { "interface", XD_BIND_INTERFACE },
+					  { "address", XD_BIND_ADDRESS },
+					  { NULL, 0 } };
 static const struct word attach_words[] = { { "auto", XD_ATTACH_AUTO },
 					    { "zerocopy", XD_ATTACH_ZEROCOPY },
 					    { "native", XD_ATTACH_NATIVE },
@@ -349,6 +355,8 @@ static const char *set_value(struct xd_options *o, const struct option_row *row,
 		return set_word((int *)at, attach_words, value);
 	case IO:
 		return set_word((int *)at, io_words, value);
+	case BIND:
+		return set_word((int *)at, bind_words, value);
 	case GSO:
 		return set_word((int *)at, gso_words, value);
 	case LEVEL:

@@ -20,6 +20,7 @@
 
 enum xd_gso_option { XD_GSO_AUTO, XD_GSO_OFF };
 enum xd_io_option { XD_IO_AUTO, XD_IO_XDP, XD_IO_SOCKET };
+enum xd_bind_option { XD_BIND_AUTO, XD_BIND_INTERFACE, XD_BIND_ADDRESS };
 enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
 
 /* QPs that the daemon itself may have in addition to max_qp: QP 1 */
@@ -41,7 +42,8 @@ struct xd_options {
 	char direct_users[256];	      /* likewise, for slots: users, separated by commas */
 	char metrics[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* address; empty: none */
 	enum xd_io_option io;
-	uint32_t workers;   /* with UDP sockets; 0: by processors */
+	enum xd_bind_option bind; /* of UDP sockets */
+	uint32_t workers;	  /* with UDP sockets; 0: by processors */
 	uint32_t slots;	    /* with UDP sockets, for programs; 0: none */
 	uint32_t exit_idle; /* seconds without programs after which the daemon ends; 0: never */
 	enum xd_attach attach;

@@ -194,6 +194,7 @@ struct xd_io_ops {
 	int (*lend)(struct xd_io *io, struct xd_loan *loan);
 	void (*end_loan)(struct xd_io *io, uint32_t slot);
 	void (*clean_slot)(struct xd_io *io, uint32_t slot);
+	bool (*receives)(const struct xd_io *io, const struct xr_addr *addr);
 	const char *(*mode)(const struct xd_io *io);
 	void (*show)(const struct xd_io *io, struct json *j);
 	void (*log_hints)(const struct xd_io *io);
@@ -308,6 +309,12 @@ static inline void xd_io_end_loan(struct xd_io *io, uint32_t slot)
 static inline void xd_io_clean_slot(struct xd_io *io, uint32_t slot)
 {
 	io->ops->clean_slot(io, slot);
+}
+
+/* Returns true if packets to an address of the interface arrive. */
+static inline bool xd_io_receives(const struct xd_io *io, const struct xr_addr *addr)
+{
+	return !io->ops->receives || io->ops->receives(io, addr);
 }
 
 /* Returns the mode of operation as text. */

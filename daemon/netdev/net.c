@@ -341,7 +341,7 @@ static int net_start(struct xd_net *net)
 	return err;
 }
 
-int xd_net_open(struct xd_loop *loop, const char *ifname, bool datagrams,
+int xd_net_open(struct xd_loop *loop, const char *ifname, enum xd_net_way way,
 		const struct xd_net_events *events, void *ctx, struct xd_net **out)
 {
 	unsigned int ifindex = if_nametoindex(ifname);
@@ -352,7 +352,8 @@ int xd_net_open(struct xd_loop *loop, const char *ifname, bool datagrams,
 		return ifindex ? -ENOMEM : -ENODEV;
 	net->loop = loop;
 	net->events = events;
-	net->datagrams = datagrams;
+	net->datagrams = way != XD_NET_FRAMES;
+	net->link.routed = way == XD_NET_ROUTED;
 	net->ctx = ctx;
 	net->link.ifindex = ifindex;
 	snprintf(net->link.ifname, sizeof(net->link.ifname), "%s", ifname);

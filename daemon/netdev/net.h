@@ -36,12 +36,17 @@ struct xd_net_events {
 			const uint8_t *mac);
 };
 
+/* How packets leave and arrive */
+enum xd_net_way {
+	XD_NET_FRAMES,	  /* as frames that the daemon makes: the interface must be Ethernet */
+	XD_NET_DATAGRAMS, /* the kernel makes frames and finds next hops */
+	XD_NET_ROUTED,	  /* the same, through any interface, by the kernel's routes */
+};
+
 /*
- * datagrams: the kernel makes the frames of packets and finds their next hops. Otherwise, the
- * interface must be Ethernet. Returns -ENODEV if the interface does not exist, -EMEDIUMTYPE if it
- * is not Ethernet.
+ * Returns -ENODEV if the interface does not exist, -EMEDIUMTYPE if it is not Ethernet and must be.
  */
-int xd_net_open(struct xd_loop *loop, const char *ifname, bool datagrams,
+int xd_net_open(struct xd_loop *loop, const char *ifname, enum xd_net_way way,
 		const struct xd_net_events *events, void *ctx, struct xd_net **net);
 void xd_net_close(struct xd_net *net); /* NULL allowed */
 
@@ -57,6 +62,7 @@ struct xd_link {
 	uint16_t type;	/* ARPHRD_* */
 	uint32_t mtu;
 	bool has_neighbours; /* next hops have MACs, which the kernel has to resolve */
+	bool routed;	     /* packets pass through other interfaces, by routes */
 	bool noqueue;	     /* there was no queueing discipline when the link was last read */
 	bool up;	     /* administratively up, with carrier */
 	uint32_t speed_mbps; /* 0: unknown */
@@ -97,9 +103,10 @@ static inline int xd_gid_held(const struct xd_gid_hold *hold)
  * Resolves the path to a destination: the next hop by the kernel's routing table, its MAC by the
  * neighbour table; a missing neighbour is solicited and its reply awaited. With datagrams, the MAC
  * is 0 on an interface without neighbours. An address of another interface of this host is a
- * neighbour, if frames get there. done() is called once, possibly before this function returns:
- * with 0 and the path, or with -EINVAL (no such GID index), -ENETUNREACH (no route through this
- * interface), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM. Returns a handle for
+ * neighbour, if frames get there. If packets pass through any interface, there is no more to find
+ * than a route. done() is called once, possibly before this function returns:
+ * with 0 and the path, or with -EINVAL (no such GID index), -ENETUNREACH (no route through an
+ * interface that may be used), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM. Returns a handle for
  * xd_net_resolve_cancel(), or NULL if done() was called already.
  */
 struct xd_resolve;

@@ -43,6 +43,11 @@ struct xd_resolve {
 
 /* ---- routes ------------------------------------------------------------------------ */
 
+static bool is_link_local(const struct xd_ip *ip)
+{
+	return ip->family == AF_INET6 && ip->bytes[0] == 0xfe && (ip->bytes[1] & 0xc0) == 0x80;
+}
+
 struct route {
 	const struct xd_net *net;
 	struct xd_ip hop; /* in: the destination */
@@ -58,7 +63,8 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 	r->usable = rtm->rtm_type == RTN_UNICAST;
 	mnl_attr_for_each(a, nlh, sizeof(*rtm))
 	{
-		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_u32(a) != r->net->link.ifindex)
+		if (mnl_attr_get_type(a) == RTA_OIF && !r->net->link.routed &&
+		    mnl_attr_get_u32(a) != r->net->link.ifindex)
 			r->usable = false;
 		if (mnl_attr_get_type(a) == RTA_GATEWAY &&
 		    mnl_attr_get_payload_len(a) == r->hop.len)
@@ -101,7 +107,8 @@ static int request_route(struct xd_net *net, struct route *r, const struct xd_ip
 	rtm->rtm_src_len = (unsigned char)(from->len * 8);
 	rtm->rtm_flags = flags;
 	mnl_attr_put(nlh, RTA_SRC, from->len, from->bytes);
-	mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
+	if (!net->link.routed)
+		mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
 	return xd_net_request(net, nlh, on_route, r);
 }
 
@@ -110,6 +117,9 @@ static int route_by_interface(struct xd_net *net, struct xd_ip *ip, const struct
 {
 	struct route r = { .net = net, .hop = *ip };
 
+	/* a link-local address needs a link */
+	if (net->link.routed && is_link_local(ip))
+		return -ENETUNREACH;
 	if (request_route(net, &r, from, 0) || !r.usable)
 		return -ENETUNREACH;
 	/* with RTA_OIF, IPv4 treats destinations without a route as neighbours: check the FIB */
@@ -150,11 +160,6 @@ static int on_source(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-static bool is_link_local(const struct xd_ip *ip)
-{
-	return ip->family == AF_INET6 && ip->bytes[0] == 0xfe && (ip->bytes[1] & 0xc0) == 0x80;
-}
-
 /* The scope of a link-local address is this interface. */
 static int request_source(struct xd_net *net, const struct xd_ip *dst, uint32_t flags,
 			  struct source *s)
@@ -186,7 +191,8 @@ int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr 
 		xr_gid_set_ipv4(src, *(uint32_t *)s.ip.bytes);
 	else
 		memcpy(src->raw, s.ip.bytes, 16);
-	return !s.local && s.ifindex == net->link.ifindex && xd_net_gid_index(net, src) >= 0
+	return !s.local && (net->link.routed || s.ifindex == net->link.ifindex) &&
+			       xd_net_gid_index(net, src) >= 0
 		       ? 0
 		       : -ENODEV;
 }
@@ -536,7 +542,7 @@ static int begin_path(struct xd_net *net, const struct xr_ah_attr *attr, struct 
 /* Frames always do; the kernel sends datagrams without one where there are no neighbours. */
 static bool needs_mac(const struct xd_net *net)
 {
-	return !net->datagrams || net->link.has_neighbours;
+	return !net->datagrams || (net->link.has_neighbours && !net->link.routed);
 }
 
 struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *attr,

@@ -233,9 +233,10 @@ int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 				? "the GID is no multicast group (ff00::/8 or ::ffff:224.0.0.0/100)"
 				: "the QP is not of type UD");
 	if (!xd_io_sends_to(c->dev->io, &q->gid))
-		return xd_refuse(c, -EOPNOTSUPP,
-				 "groups of interface-local scope (ff01::/16) do not reach other "
-				 "hosts by UDP sockets");
+		return xd_refuse(
+			c, -EOPNOTSUPP,
+			"by UDP sockets, groups of interface-local scope (ff01::/16) do not "
+			"reach other hosts, and no group does with --bind address");
 	if (is_attached(qp, &q->gid))
 		return 0;
 	if (c->objects->attached >= XD_CLIENT_ATTACHED)

@@ -23,7 +23,8 @@ static void set_state(struct xd_udp_slots *s, uint32_t slot, enum xd_udp_slot_st
 
 static int open_slot(struct xd_udp_slots *s, uint32_t slot, uint32_t count)
 {
-	int fd = xd_udp_open_rx(s->ipv6, s->ifname, true, false), err;
+	const struct xd_udp_place place = { s->ifname, NULL };
+	int fd = xd_udp_open_rx(s->ipv6, &place, true, false), err;
 
 	if (fd < 0)
 		return fd;

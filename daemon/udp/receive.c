@@ -182,9 +182,12 @@ static bool receive(struct xd_udp *u)
 		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
 		rx->msg[i].msg_hdr.msg_controllen = sizeof(rx->control[i]);
 	}
-	n = recvmmsg(u->socket.fd, rx->msg, XD_UDP_RX_MESSAGES, MSG_DONTWAIT, NULL);
-	rx->at = 0;
-	rx->count = n > 0 ? (uint32_t)n : 0;
+	rx->at = rx->count = 0;
+	for (uint32_t i = 0; i < u->rx_fds && !rx->count; i++) {
+		u->rx_turn = u->rx_turn + 1 < u->rx_fds ? u->rx_turn + 1 : 0;
+		n = recvmmsg(u->rx_fd[u->rx_turn], rx->msg, XD_UDP_RX_MESSAGES, MSG_DONTWAIT, NULL);
+		rx->count = n > 0 ? (uint32_t)n : 0;
+	}
 	return rx->count;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <xroce/gid.h>
 #include <xroce/wire.h>
 
 #include "udp.h"
@@ -71,7 +72,8 @@ static int set_common(int fd, bool ipv6, const char *ifname)
 
 	if (ipv6)
 		err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-	if (!err && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname)))
+	if (!err && ifname &&
+	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname)))
 		err = -errno;
 	/* "Don't fragment", and no fragments if a packet is longer than the path MTU */
 	if (!err)
@@ -81,11 +83,16 @@ static int set_common(int fd, bool ipv6, const char *ifname)
 	return err;
 }
 
-static int bind_port(int fd, bool ipv6, uint16_t port)
+/* addr: NULL: any */
+static int bind_port(int fd, bool ipv6, const struct xr_addr *addr, uint16_t port)
 {
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
 
+	if (addr) { /* the GID of an IPv4 address is its mapped IPv6 address */
+		memcpy(&in6.sin6_addr, addr->raw, sizeof(in6.sin6_addr));
+		memcpy(&in.sin_addr, addr->raw + XR_GID_IPV4_OFF, sizeof(in.sin_addr));
+	}
 	if (ipv6)
 		return bind(fd, (struct sockaddr *)&in6, sizeof(in6)) ? -errno : 0;
 	return bind(fd, (struct sockaddr *)&in, sizeof(in)) ? -errno : 0;
@@ -112,6 +119,22 @@ static int ask_for_headers(int fd, bool ipv6)
 	return err;
 }
 
+/*
+ * SO_REUSEADDR lets sockets of addresses and of interfaces exist beside each other. Two that have
+ * it can be bound to the same place, so those of interfaces give it up afterwards, and nothing that
+ * looks whether an address is free has it.
+ */
+static int bind_rx(int fd, bool ipv6, const struct xd_udp_place *place, bool shared)
+{
+	int err = set(fd, SOL_SOCKET, SO_REUSEADDR, shared || !place->addr);
+
+	if (!err)
+		err = bind_port(fd, ipv6, place->addr, XR_UDP_PORT);
+	if (!err && !place->addr)
+		err = set(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+	return err;
+}
+
 /* Options of sockets that receive, except those that are set once and cannot be changed. */
 static int set_receiving(int fd, bool ipv6, bool shared, bool multicast)
 {
@@ -134,22 +157,23 @@ static int set_receiving(int fd, bool ipv6, bool shared, bool multicast)
 	return 0;
 }
 
-static int set_up_rx(int fd, bool ipv6, const char *ifname, bool shared, bool multicast)
+static int set_up_rx(int fd, bool ipv6, const struct xd_udp_place *place, bool shared,
+		     bool multicast)
 {
-	int err = set_common(fd, ipv6, ifname);
+	int err = set_common(fd, ipv6, place->ifname);
 
 	if (!err)
 		err = set_receiving(fd, ipv6, shared, multicast);
-	return err ? err : bind_port(fd, ipv6, XR_UDP_PORT);
+	return err ? err : bind_rx(fd, ipv6, place, shared);
 }
 
-int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared, bool multicast)
+int xd_udp_open_rx(bool ipv6, const struct xd_udp_place *place, bool shared, bool multicast)
 {
 	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
 		return -errno;
-	err = set_up_rx(fd, ipv6, ifname, shared, multicast);
+	err = set_up_rx(fd, ipv6, place, shared, multicast);
 	if (!err)
 		return fd;
 	close(fd);
@@ -242,7 +266,7 @@ static int set_up_tx(int fd, bool ipv6, const char *ifname, uint16_t *port)
 	if (!err)
 		err = set_ttl(fd, ipv6);
 	if (!err)
-		err = bind_port(fd, ipv6, 0);
+		err = bind_port(fd, ipv6, NULL, 0);
 	if (!err)
 		err = port_of(fd, port);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);

@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <xroce/control.h>
+
 #include "daemon/io/io.h"
 
 /*
@@ -118,9 +120,12 @@ struct xd_udp_tx {
 };
 
 struct xd_udp {
-	struct xd_socket socket; /* first; its fd receives */
-	bool ipv6;		 /* the family is AF_INET6 */
-	uint8_t mac[6];		 /* of the interface */
+	struct xd_socket socket; /* first; its fd is readable if one of rx_fd[] is */
+	int rx_fd[XR_GID_TABLE_LEN];
+	uint32_t rx_fds;
+	uint32_t rx_turn; /* where receiving goes on */
+	bool ipv6;	  /* the family is AF_INET6 */
+	uint8_t mac[6];	  /* of the interface */
 	struct xd_udp_rx rx;
 	struct xd_udp_tx tx;
 	struct xd_verdict *verdict;
@@ -153,13 +158,25 @@ struct xd_udp *xd_udp_new(bool ipv6, const uint8_t *mac, bool joins);
 
 /* ---- sockets.c ---- */
 
+/* What a socket is bound to, besides the port */
+struct xd_udp_place {
+	const char *ifname;	    /* NULL: any interface */
+	const struct xr_addr *addr; /* NULL: any address */
+};
+
 /*
- * Opens a socket that receives from port 4791 through an interface. shared: several sockets of this
- * user may have the port. multicast: datagrams of all groups that the interface has joined arrive,
+ * Opens a socket that receives from port 4791. shared: several sockets of this user may have the
+ * port at the same place. multicast: datagrams of all groups that the interface has joined arrive,
  * too. Returns a descriptor or a negative error.
+ *
+ * The kernel prefers a socket of an address to one of an interface, so both can exist beside each
+ * other. To find out whether another daemon has an address, name the interface as well, not shared.
  */
-int xd_udp_open_rx(bool ipv6, const char *ifname, bool shared, bool multicast);
-/* Opens a socket that only sends, from a port that the kernel selects. */
+int xd_udp_open_rx(bool ipv6, const struct xd_udp_place *place, bool shared, bool multicast);
+/*
+ * Opens a socket that only sends, from a port that the kernel selects. ifname: NULL: through any
+ * interface
+ */
 int xd_udp_open_tx(bool ipv6, const char *ifname, uint16_t *port);
 /* Returns true if sockets of family AF_INET6 exist. */
 bool xd_udp_has_ipv6(void);

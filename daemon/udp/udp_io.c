@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
+
+#include <xroce/gid.h>
 
 #include "daemon/base/json.h"
 #include "daemon/base/log.h"
@@ -30,6 +33,8 @@ struct udp_io {
 	bool ipv6;
 	uint32_t workers;
 	uint32_t receive_buffer; /* bytes */
+	struct xr_addr *addr;	 /* of the interface at the start */
+	uint32_t addrs;
 	const struct xd_udp *of_worker[XR_MAX_WORKERS];
 	struct xd_udp_slots slots;
 	int solicitor; /* socket of the control thread; -1: none */
@@ -47,14 +52,67 @@ static const struct udp_io *const_udp_io_of(const struct xd_io *io)
 
 /* ---- sockets ------------------------------------------------------------------------------ */
 
+/* Returns true if sockets are bound to addresses, not to the interface. */
+static bool is_routed(const struct udp_io *w)
+{
+	return w->config.link->routed;
+}
+
+/* A slot is one socket, so there are none if a worker has one for each address. */
+static uint32_t wanted_slots(const struct udp_io *w)
+{
+	return is_routed(w) ? 0 : w->config.opt->slots;
+}
+
+/* The interface through which packets leave and arrive; NULL: any */
+static const char *only_through(const struct udp_io *w)
+{
+	return is_routed(w) ? NULL : w->config.link->ifname;
+}
+
 static int open_ports(struct udp_io *w, struct xd_udp *u)
 {
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {
-		u->tx.fd[i] = xd_udp_open_tx(w->ipv6, w->config.link->ifname, &u->tx.port[i]);
+		u->tx.fd[i] = xd_udp_open_tx(w->ipv6, only_through(w), &u->tx.port[i]);
 		if (u->tx.fd[i] < 0)
 			return u->tx.fd[i];
 	}
 	return 0;
+}
+
+/* addr: NULL: any */
+static int open_rx(struct udp_io *w, struct xd_udp *u, const struct xr_addr *addr, uint32_t worker)
+{
+	const struct xd_udp_place place = { only_through(w), addr };
+	int fd = xd_udp_open_rx(w->ipv6, &place, true, !worker && !addr);
+
+	if (fd < 0)
+		return fd;
+	u->rx_fd[u->rx_fds++] = fd;
+	return w->filter ? xd_filter_attach(w->filter, fd) : 0;
+}
+
+static int watch(int epoll, int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+/* A socket for each address, and a descriptor that is readable if one of them is */
+static int open_each(struct udp_io *w, struct xd_udp *u, uint32_t worker)
+{
+	int err = 0;
+
+	u->socket.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (u->socket.fd < 0)
+		return -errno;
+	for (uint32_t i = 0; !err && i < w->addrs; i++) {
+		err = open_rx(w, u, &w->addr[i], worker);
+		if (!err)
+			err = watch(u->socket.fd, u->rx_fd[i]);
+	}
+	return err;
 }
 
 static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
@@ -64,10 +122,9 @@ static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 	if (err)
 		return err;
 
-	u->socket.fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, true, !worker);
-	if (u->socket.fd < 0)
-		return u->socket.fd;
-	err = w->filter ? xd_filter_attach(w->filter, u->socket.fd) : 0;
+	err = is_routed(w) ? open_each(w, u, worker) : open_rx(w, u, NULL, worker);
+	if (!is_routed(w) && u->rx_fds)
+		u->socket.fd = u->rx_fd[0];
 	if (!err)
 		err = open_ports(w, u);
 	if (!err)
@@ -92,8 +149,8 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 		xd_socket_close(&u->socket);
 		return err;
 	}
-	if (!worker)
-		w->receive_buffer = xd_udp_receive_buffer(u->socket.fd);
+	if (!worker && u->rx_fds)
+		w->receive_buffer = xd_udp_receive_buffer(u->rx_fd[0]);
 	w->of_worker[worker] = u;
 	*socket = &u->socket;
 	return 0;
@@ -118,7 +175,7 @@ static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket
 		t->short_window = t->engine_window;
 	t->ports = u->tx.port;
 	t->n_ports = XD_UDP_PORTS;
-	if (w->config.opt->slots) {
+	if (wanted_slots(w)) {
 		t->qpn_modulus = 2 * w->workers;
 		t->qpn_rest = 2 * worker;
 	} else if (w->workers > 1) {
@@ -138,23 +195,28 @@ static unsigned int workers(const struct xd_io *io)
 static int steer(struct udp_io *w)
 {
 	const struct xd_udp_steering to_workers = { .workers = w->workers };
+	const struct xd_udp *first = w->of_worker[0];
+	int err = 0;
 
-	if (w->config.opt->slots) {
+	if (wanted_slots(w)) {
 		w->slots = (struct xd_udp_slots){
 			.ipv6 = w->ipv6,
 			.ifname = w->config.link->ifname,
 			.workers = w->workers,
-			.steering_fd = w->of_worker[0]->socket.fd,
+			.steering_fd = first->socket.fd,
 		};
-		xd_udp_slots_open(&w->slots, w->config.opt->slots);
+		xd_udp_slots_open(&w->slots, wanted_slots(w));
 		return xd_udp_slots_steer(&w->slots);
 	}
-	return w->workers > 1 ? xd_udp_steer(w->of_worker[0]->socket.fd, &to_workers) : 0;
+	for (uint32_t i = 0; !err && w->workers > 1 && i < first->rx_fds; i++)
+		err = xd_udp_steer(first->rx_fd[i], &to_workers);
+	return err;
 }
 
 static int attach(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
+	const struct xd_udp *first = w->of_worker[0];
 	int err = steer(w);
 
 	if (err)
@@ -162,8 +224,8 @@ static int attach(struct xd_io *io)
 		       strerror(-err));
 	else
 		xd_log(XD_NOTICE, "UDP port 4791 of %s: %u socket%s, receive buffer %u bytes",
-		       w->config.link->ifname, w->workers, w->workers == 1 ? "" : "s",
-		       w->receive_buffer);
+		       w->config.link->ifname, first->rx_fds * w->workers,
+		       first->rx_fds * w->workers == 1 ? "" : "s", w->receive_buffer);
 	return err;
 }
 
@@ -199,6 +261,7 @@ static void free_io(struct xd_io *io)
 		xd_filter_free(w->filter);
 	else
 		xd_memory_tables_free(w->memory);
+	free(w->addr);
 	free(w);
 }
 
@@ -216,10 +279,14 @@ static bool solicit(struct xd_io *io, int family, const uint8_t *addr)
 	return true;
 }
 
-/* The kernel sends nothing to IPv6 groups of interface-local scope (RFC 4291, 2.7). */
+/*
+ * The kernel sends nothing to IPv6 groups of interface-local scope (RFC 4291, 2.7). Other groups
+ * need an interface.
+ */
 static bool sends_to(const struct xd_io *io, const struct xr_addr *group)
 {
-	(void)io;
+	if (is_routed(const_udp_io_of(io)))
+		return false;
 	return xr_gid_is_ipv4(group) || (group->raw[1] & 15) > 1;
 }
 
@@ -247,6 +314,21 @@ static void clean_slot(struct xd_io *io, uint32_t slot)
 	xd_udp_slots_clean(&udp_io_of(io)->slots, slot);
 }
 
+static bool has_address(const struct udp_io *w, const struct xr_addr *addr)
+{
+	for (uint32_t i = 0; i < w->addrs; i++)
+		if (xr_gid_equal(&w->addr[i], addr))
+			return true;
+	return false;
+}
+
+static bool receives(const struct xd_io *io, const struct xr_addr *addr)
+{
+	const struct udp_io *w = const_udp_io_of(io);
+
+	return !is_routed(w) || has_address(w, addr) || xr_gid_is_link_local(addr);
+}
+
 static const char *mode(const struct xd_io *io)
 {
 	(void)io;
@@ -270,6 +352,7 @@ static void show(const struct xd_io *io, struct json *j)
 	json_begin(j, "socket", '{');
 	json_number(j, "port", XR_UDP_PORT);
 	json_boolean(j, "ipv6", w->ipv6);
+	json_text(j, "bind", is_routed(w) ? "address" : "interface");
 	json_number(j, "receive_buffer", w->receive_buffer);
 	json_boolean(j, "segmentation", xd_socket_sends_gso(&w->of_worker[0]->socket));
 	json_text(j, "checks", w->filter ? "kernel and daemon" : "daemon");
@@ -301,6 +384,7 @@ static const struct xd_io_ops udp_io_ops = {
 	.lend = lend,
 	.end_loan = end_loan,
 	.clean_slot = clean_slot,
+	.receives = receives,
 	.mode = mode,
 	.show = show,
 	.log_hints = log_hints,
@@ -329,10 +413,10 @@ static void log_port(const char *ifname, int err)
 	       strerror(-err), who, ifname);
 }
 
-/* Members of a group can share the port with anybody of the same user. So look first. */
-static int check_port(const struct udp_io *w)
+static int check_place(const struct udp_io *w, const struct xr_addr *addr)
 {
-	int fd = xd_udp_open_rx(w->ipv6, w->config.link->ifname, false, false);
+	const struct xd_udp_place place = { w->config.link->ifname, addr };
+	int fd = xd_udp_open_rx(w->ipv6, &place, false, false);
 
 	if (fd >= 0) {
 		close(fd);
@@ -340,6 +424,31 @@ static int check_port(const struct udp_io *w)
 	}
 	log_port(w->config.link->ifname, fd);
 	return fd;
+}
+
+/* Finds the addresses of the interface that other hosts can reach by routes. */
+static int find_addresses(struct udp_io *w)
+{
+	struct xr_addr gid;
+
+	w->addr = calloc(XR_GID_TABLE_LEN, sizeof(*w->addr));
+	if (!w->addr)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < XR_GID_TABLE_LEN; i++)
+		if (xd_net_gid(w->config.net, i, &gid) && !has_address(w, &gid) &&
+		    !xr_gid_is_link_local(&gid))
+			w->addr[w->addrs++] = gid;
+	return 0;
+}
+
+/* Members of a group can share the port with anybody of the same user. So look first. */
+static int check_port(const struct udp_io *w)
+{
+	int err = is_routed(w) ? 0 : check_place(w, NULL);
+
+	for (uint32_t i = 0; !err && i < w->addrs; i++)
+		err = check_place(w, &w->addr[i]);
+	return err;
 }
 
 /* With CAP_BPF and CAP_PERFMON the kernel checks packets as well, on maps that bpftool shows. */
@@ -373,6 +482,8 @@ int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 	w->workers = config->opt->workers ? config->opt->workers : default_workers();
 	w->solicitor = xd_udp_open_tx(w->ipv6, config->link->ifname, &port);
 	err = make_tables(w);
+	if (!err)
+		err = find_addresses(w);
 	if (!err)
 		err = check_port(w);
 	if (err) {

@@ -12,6 +12,9 @@ static void close_socket(struct xd_socket *s)
 {
 	struct xd_udp *u = xd_udp_of(s);
 
+	for (uint32_t i = 0; i < u->rx_fds; i++)
+		if (u->rx_fd[i] != s->fd)
+			close(u->rx_fd[i]);
 	if (s->fd >= 0)
 		close(s->fd);
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
@@ -38,6 +41,15 @@ static bool sends_gso(const struct xd_socket *s)
 	return __atomic_load_n(&xd_const_udp_of(s)->tx.joins, __ATOMIC_RELAXED);
 }
 
+static uint64_t dropped(const struct xd_udp *u)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < u->rx_fds; i++)
+		n += xd_udp_dropped(u->rx_fd[i]);
+	return n;
+}
+
 static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
 {
 	const struct xd_udp *u = xd_const_udp_of(s);
@@ -50,7 +62,7 @@ static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
 		.tx_gso_packets = xd_counted(&u->stats.tx_gso_packets),
 		.rx_gso_frames = xd_counted(&u->stats.rx_gso_frames),
 		.rx_gso_packets = xd_counted(&u->stats.rx_gso_packets),
-		.rx_ring_full = xd_udp_dropped(s->fd),
+		.rx_ring_full = dropped(u),
 	};
 }
 

@@ -63,7 +63,7 @@ static int open_socket(struct xp_host *h)
 	if (!u)
 		return -ENOMEM;
 	h->socket = &u->socket;
-	u->socket.fd = h->env.lent.rx;
+	u->socket.fd = u->rx_fd[u->rx_fds++] = h->env.lent.rx;
 	h->env.lent.rx = -1;
 	/* A host with fewer ports sends from the first one more often. */
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {

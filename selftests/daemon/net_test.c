@@ -195,7 +195,7 @@ static int device_open_named(const char *name)
 
 	gids = 0;
 	loop = xd_loop_new();
-	err = xd_net_open(loop, name, false, &events, NULL, &net);
+	err = xd_net_open(loop, name, XD_NET_FRAMES, &events, NULL, &net);
 	if (err)
 		xd_loop_free(loop);
 	gid_events = active_events = err_events = refreshes = 0;

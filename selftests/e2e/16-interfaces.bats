@@ -155,6 +155,12 @@ transfers() {
 	transfers
 }
 
+@test "sockets: ipvlan in mode L3" {
+	makes ipv0 link @dev type ipvlan mode l3
+	start_on ipv0
+	transfers
+}
+
 @test "sockets: VXLAN" {
 	makes vx0 type vxlan id 7 local @me remote @peer dev @dev dstport 4789
 	start_on vx0

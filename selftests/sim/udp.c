@@ -506,7 +506,8 @@ void udp_open(struct sim_engine *e)
 	s->e = e;
 	s->segments = rng_chance(&e->w->rng, 85);
 	s->u.ipv6 = true;
-	s->u.socket.fd = FIRST_FD + (int)index * FDS;
+	s->u.socket.fd = s->u.rx_fd[0] = FIRST_FD + (int)index * FDS;
+	s->u.rx_fds = 1;
 	host_mac(e->host, s->u.mac);
 	s->u.tx.joins = rng_chance(&e->w->rng, 90);
 	for (int i = 0; i < XD_UDP_PORTS; i++) {

@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# UDP sockets that are bound to addresses (--bind address, or a dummy interface): packets leave and arrive through any
+# interface, by the kernel's routes. Also two devices of one host, and daemons of both kinds beside each other.
+
+load helpers
+
+setup() {
+	requires root
+	hosts_up "$MTU"
+	OTHER=10.79.0
+}
+
+teardown() {
+	report_failure
+	if [[ -e /run/netns/$ID-c ]]; then
+		daemon_down c || true
+		umount "/run/netns/$ID-c"
+		rm -f "/run/netns/$ID-c"
+	fi
+	hosts_down
+}
+
+# routed NAME: gives NAME addresses that are reached through the veth pair, which is in another subnet
+routed() {
+	on a ip addr add "$OTHER.1/32" dev "$1"
+	on b ip addr add "$OTHER.2/32" dev "$1"
+	on a ip addr add fd79::1/128 dev "$1" nodad
+	on b ip addr add fd79::2/128 dev "$1" nodad
+	on a ip route add "$OTHER.2" via "$B4" src "$OTHER.1"
+	on b ip route add "$OTHER.1" via "$A4" src "$OTHER.2"
+	on a ip route add fd79::2 via "$B6" src fd79::1
+	on b ip route add fd79::1 via "$A6" src fd79::2
+}
+
+# transfers: RC and UD over IPv4 and IPv6, and rdma_cm, between the routed addresses
+transfers() {
+	local A4=$OTHER.1 B4=$OTHER.2 A6=fd79::1 B6=fd79::2
+
+	both -t 30 ibv_rc_pingpong -g @4 -c -s 65536 -n "$(iterations 100)"
+	both -t 30 ibv_rc_pingpong -g @6 -c -s 65536 -n "$(iterations 100)"
+	both -t 30 ibv_ud_pingpong -g @4 -n "$(iterations 100)"
+	(
+		load rdmacm
+		pair rping -s -a "$A4" -p "$PORT" -C 10 -v -V -- rping -c -a "$A4" -p "$PORT" -C 10 -v -V
+	)
+	equal "refused packets" "$(status_of a .socket.tx_refused)" 0
+	equal "what sockets are bound to" "$(status_of a .socket.bind)" address
+}
+
+# third_on_a OPTION...: another daemon on host a, called c
+third_on_a() {
+	if [[ ! -e /run/netns/$ID-c ]]; then
+		touch "/run/netns/$ID-c"
+		mount --bind "/run/netns/$ID-a" "/run/netns/$ID-c"
+		mkdir -p "$RUN/c"
+	fi
+	daemon_up c "$@"
+}
+
+# one_host: moves the interface of host b to host a, which is host b from now on
+one_host() {
+	on b ip link set vb netns "$ID-a"
+	umount "/run/netns/$ID-b"
+	mount --bind "/run/netns/$ID-a" "/run/netns/$ID-b"
+	on a ip address flush dev va scope global
+	on a ip link set vb up
+	on a ip address add "$A4/24" dev va
+	on a ip address add "$A6/64" dev va nodad
+	on a ip address add "$B4/24" dev vb
+	on a ip address add "$B6/64" dev vb nodad
+}
+
+@test "UDP sockets of a dummy interface: hosts reach each other by routes" {
+	local h
+
+	[[ -z ${XROCE_VM-} ]] || modprobe -qa dummy || true
+	for h in a b; do
+		run on $h ip link add dum0 type dummy
+		[[ $output != *"Unknown device type"* ]] || skip "this kernel has no dummy interfaces"
+		((status == 0))
+		on $h ip link set dum0 up
+	done
+	routed dum0
+	daemon_up a --interface dum0
+	daemon_up b --interface dum0
+	[[ $(status_of a .io_why) == "dum0 is a dummy interface" ]]
+	transfers
+}
+
+@test "UDP sockets bound to addresses of lo: hosts reach each other by routes, with two workers as well" {
+	routed lo
+	daemon_up a --interface lo --bind address --workers 2
+	daemon_up b --interface lo --bind address
+	transfers
+}
+
+@test "UDP sockets bound to addresses: two devices of one host reach each other" {
+	one_host
+	daemon_up a --bind address
+	daemon_up b --bind address
+	both ibv_rc_pingpong -g @4 -c -s 65536 -n 100
+	both ibv_rc_pingpong -g @6 -c -s 65536 -n 100
+	both ibv_ud_pingpong -g @6 -n 20
+}
+
+@test "UDP sockets bound to an address get its packets beside a daemon of the interface where they arrive" {
+	routed lo
+	daemon_up a --interface lo --bind address
+	daemon_up b --interface lo --bind address
+	third_on_a --io socket --interface va
+	transfers
+	# and the other way round: the first of these sockets come last
+	daemon_down a
+	daemon_up a --interface lo --bind address
+	transfers
+	equal "packets of the daemon of the interface" "$(ctl c counters -j xrc | jq '[.xdp[] | .packets // 0] | add')" 0
+}
+
+@test "UDP sockets bound to an address that another daemon has: the daemon does not start" {
+	daemon_up a --bind address
+	for mode in address interface; do
+		run third_on_a --interface va --bind $mode
+		echo "$output"
+		((status))
+		[[ $output == *"Address already in use: another daemon or rdma_rxe has it"* ]]
+	done
+	daemon_down a
+	third_on_a --interface va --bind interface
+	run daemon_up a --bind address
+	echo "$output"
+	((status))
+	[[ $output == *"Address already in use: another daemon or rdma_rxe has it"* ]]
+}
+
+@test "UDP sockets bound to addresses: a new address is reported, multicast groups are refused" {
+	daemon_up a --bind address
+	on a ip addr add "$OTHER.1/32" dev va
+	wait_for 5 grep -q "do not arrive until the daemon is started again" "$RUN/a/log"
+	for group in 239.7.7.7 ff0e::77; do
+		run timeout -k 1 10 nsenter --net="/run/netns/$ID-a" -- "$XROCE" run -r "$RUN/a" "$BIN/rdma_datagram" listen \
+			"$(gid_index a "$([[ $group == *:* ]] && echo "$A6" || echo "$A4")")" 1 "$group"
+		echo "$output"
+		((status))
+		[[ $output == *attach_mcast* ]]
+	done
+}
