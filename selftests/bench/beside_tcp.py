@@ -7,11 +7,9 @@ that poll keep workers waiting.
 """
 import os
 
-from hosts import ADDRESS, Failed, Missing, stop, wait_until
+from hosts import ADDRESS, Failed, stop, wait_until
 from load import Recorder
-from programs import PORT, SECONDS, STARTED_PACKETS, TIME_LIMIT, Turn, checked, pair, watch
-
-DIRECT_LIBRARY = "libxroce-direct.so"
+from programs import PORT, SECONDS, STARTED_PACKETS, TIME_LIMIT, Turn, checked, pair, path_environment, watch
 
 
 class BesideTcp:
@@ -31,9 +29,7 @@ class BesideTcp:
 
     def how(self, hosts):
         """Returns the arguments for Hosts.spawn()."""
-        if self.path == "direct" and not (hosts.build / DIRECT_LIBRARY).exists():
-            raise Missing(f"{hosts.build} has no {DIRECT_LIBRARY}")
-        return {"rdma": self.xroce, "env": {"XROCE_PATH": self.path} if self.xroce else {}}
+        return {"rdma": self.xroce, "env": path_environment(hosts, self.path) if self.xroce else {}}
 
     def run(self, hosts, tools):
         """Runs a server and a client, and returns the client's output and the load."""

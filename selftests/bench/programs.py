@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import figures
-from hosts import ADDRESS, Failed, stop, wait_until
+from hosts import ADDRESS, Failed, Missing, stop, wait_until
 from load import Recorder
 
 SECONDS = float(os.environ.get("SECONDS_EACH", 1))  # of a turn
@@ -108,7 +108,10 @@ def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, li
         second = hosts.spawn(client_host, client, **how)
         recorder.roles.update(client=second.pid, **hosts.beside)
         load = watch(recorder, second, started)
-        client_output = checked(second)
+        try:
+            client_output = checked(second)
+        except Failed as error:
+            raise Failed(f"{error}\n{first.command}: status {first.poll()}\n{first.output.read_text(errors='replace')}") from error
         if server_ends:
             first.wait(TIME_LIMIT)
             return checked(first), client_output, load
@@ -119,14 +122,27 @@ def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, li
                 stop(process)
 
 
+DIRECT_LIBRARY = "libxroce-direct.so"
+
+
+def path_environment(hosts, path):
+    """Returns the environment of a program with that path: "direct", "daemon", or None for that of XROCE_PATH.
+
+    Fails if the build lacks the path.
+    """
+    if path == "direct" and not (hosts.build / DIRECT_LIBRARY).exists():
+        raise Missing(f"{hosts.build} has no {DIRECT_LIBRARY}")
+    return {"XROCE_PATH": path} if path else {}
+
+
 class Perftest:
     """A program of perftest between two hosts, or within host a if local.
 
-    bound: the processors of server, client and workers, see rows.py; by default, the scheduler chooses
+    path: see path_environment(); bound: the processors of server, client and workers, see rows.py; by default, the scheduler chooses
     """
 
-    def __init__(self, program, size, arguments=(), local=False, private=False, bound=None):
-        self.bound = bound or {}
+    def __init__(self, program, size, arguments=(), local=False, private=False, bound=None, path=None):
+        self.bound, self.path = bound or {}, path
         self.program, self.size, self.arguments, self.local = program, size, list(arguments), local
         self.environment = {"XROCE_ADOPT": "never"} if private else {}
         # whose worker sends most bytes
@@ -135,10 +151,11 @@ class Perftest:
     def run(self, hosts, extra):
         client_host = "a" if self.local else "b"
         command = [self.program, "-F", "-p", PORT, "-s", self.size, *self.arguments, *extra]
+        environment = {**self.environment, **path_environment(hosts, self.path)}
         with hosts.workers_on(self.bound):
             _, output, load = pair(hosts, [*self.on("server"), *command, "-x", hosts.gid["a"]],
                                    [*self.on("client"), *command, "-x", hosts.gid[client_host], ADDRESS["a"]],
-                                   client_host, env=self.environment)
+                                   client_host, env=environment)
         return output, load
 
     def on(self, role):

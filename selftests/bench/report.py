@@ -92,7 +92,7 @@ class Results:
         for aim in row.aims:
             if aim.reference:
                 values = figures.ratios(mine, self.reference(aim.reference, tree), aim.figure)
-                what = f"of {aim.reference}"
+                what = f"of {aim.reference}" + (f" ({FIGURES[aim.figure]})" if aim.figure != "value" else "")
             else:
                 values = [t[aim.figure] for t in figures.counted(mine) if aim.figure in t]
                 what = FIGURES.get(aim.figure, aim.figure)

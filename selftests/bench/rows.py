@@ -163,6 +163,24 @@ def _observed():
     return rows
 
 
+def _direct():
+    """perftest whose transport runs in the program's own thread."""
+    layout = WAYS["socket"][0]
+
+    def direct(name, program, *aims):
+        return row(f"direct-{name}", "direct", program, layout, *aims, optional=True)
+
+    rows = [direct("tcp-polled", FloorLatency("tcp"), own("tail"))]
+    rows += [direct(f"latency-{verb}", Latency(f"ib_{verb}_lat", 8, path="direct"), of("direct-tcp-polled", "<=", limit),
+                    of("floor-direct"), own("tail", "<=", 3)) for verb, limit in (("write", 1.4), ("send", 1.4), ("read", 1.8))]
+    rows.append(direct("send-8", Rate("ib_send_bw", 8, path="direct"), own("value", ">=", 4000), of("io-send-8-socket")))
+    for verb in "write", "read", "send":
+        rows += [direct(f"{verb}-4k", Bandwidth(f"ib_{verb}_bw", 4 * KI, path="direct"), of(f"io-{verb}-4k-socket", ">=", 1.3)),
+                 direct(f"{verb}-64k", Bandwidth(f"ib_{verb}_bw", 64 * KI, path="direct"), of("floor-socket", ">=", 0.85),
+                        of(f"io-{verb}-64k-socket"))]
+    return rows
+
+
 # name; XROCE_PATH; layout; family of groups
 PATHS = (("direct", "direct", WAYS["socket"][0], "programs"), ("daemon", "daemon", WAYS["socket"][0], "programs"),
          ("xdp", "daemon", WIDE, "programs-xdp"))
@@ -177,7 +195,8 @@ def _programs():
         rows.append(row(tcp, f"programs/{group}", program("tcp"), WAYS["socket"][0], *figures, optional=True))
         for suffix, path, layout, family in PATHS:
             aim = (">=", limit) if path == "direct" and limit else ()
-            rows.append(row(f"{name}-{suffix}", f"{family}/{group}", program(path), layout, of(tcp, *aim), *figures, optional=True))
+            rows.append(row(f"{name}-{suffix}", f"{family}/{group}", program(path), layout, of(tcp, *aim), Aim(tcp, "median", None, None),
+                            *figures, optional=True))
 
     for events in True, False:
         kind = "events" if events else "polled"
@@ -259,12 +278,14 @@ ROWS = [
     row("connects", "idle", Connects(), WIDE),
     row("life", "idle", Life(), WIDE),
 
-    # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=workers, T=programs, T=overload and T=crowd
+    # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=workers, T=direct, T=programs,
+    # T=overload and T=crowd
     *_loss_floors(),
     *_loss(),
     *_capture(),
     *_observed(),
     *_ways(),
+    *_direct(),
     *_programs(),
     *_workers(),
     row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),

@@ -328,6 +328,10 @@ class Report(unittest.TestCase):
         text = report.text(self.results)
         self.assertIn("0.80 of frames-4170 (aim >= 0.7: met)", text)
 
+    def test_the_ratio_of_another_figure_than_the_value_names_it(self):
+        self.results.turns += [turn("alltoall-8-tcp", 1, 2.0, median=10.0), turn("alltoall-8-daemon", 1, 4.0, median=35.0)]
+        self.assertIn("2.00 of alltoall-8-tcp; 3.50 of alltoall-8-tcp (us median)", report.text(self.results))
+
     def test_no_aim_is_judged_by_disturbed_turns(self):
         for t in self.results.of("write-64k", "A"):
             t["disturbed"] = True
