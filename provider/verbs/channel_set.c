@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "provider/host/host.h"
 #include "provider/verbs/comp_channel.h"
@@ -35,11 +36,24 @@ bool xp_channel_never_blocks(const struct xp_channel *ch)
 
 void xp_channel_armed(struct xp_channel *ch)
 {
-	const struct xp_context *ctx = ch->ctx;
+	struct xp_context *ctx = ch->ctx;
+	struct xp_channel *none = NULL;
 
-	if (!ctx->host || __atomic_load_n(&ch->has_packets, __ATOMIC_RELAXED) ||
+	if (!ctx->host || __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED) ||
 	    !xp_channel_never_blocks(ch))
 		return;
-	if (!__atomic_exchange_n(&ch->has_packets, true, __ATOMIC_RELAXED))
+	if (__atomic_compare_exchange_n(&ctx->wakes, &none, ch, false, __ATOMIC_RELAXED,
+					__ATOMIC_RELAXED))
 		add_to_set(ch, ctx->host_ops->packets(ctx->host));
+}
+
+void xp_channel_close_set(struct xp_channel *ch)
+{
+	struct xp_channel *wakes = ch;
+
+	if (ch->ibch.fd == ch->events->fd)
+		return;
+	close(ch->ibch.fd);
+	__atomic_compare_exchange_n(&ch->ctx->wakes, &wakes, NULL, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
 }

@@ -103,8 +103,7 @@ int xp_destroy_comp_channel(struct ibv_comp_channel *ibch)
 		err = xp_release(ctx, XR_MSG_DESTROY_CHANNEL, ch->handle, NULL);
 	if (err)
 		return -err;
-	if (ch->ibch.fd != ch->events->fd)
-		close(ch->ibch.fd);
+	xp_channel_close_set(ch);
 	xp_event_socket_free(ch->events);
 	free(ch);
 	return 0;

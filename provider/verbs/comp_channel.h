@@ -3,8 +3,6 @@
 #ifndef XP_COMP_CHANNEL_H
 #define XP_COMP_CHANNEL_H
 
-#include <stdbool.h>
-
 #include <infiniband/verbs.h>
 
 #include "provider/verbs/event_socket.h"
@@ -17,7 +15,6 @@ struct xp_channel {
 	struct xp_context *ctx; /* of this process: child.h */
 	uint32_t handle;
 	struct xp_event_socket *events;
-	bool has_packets;  /* direct: the descriptor is readable by packets, too; atomic */
 	struct xp_cq *cqs; /* under the mutex of struct ibv_context */
 };
 

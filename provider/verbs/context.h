@@ -51,6 +51,7 @@ struct xp_context {
 	/* Direct contexts (direct_path.h); NULL: requests go to the daemon */
 	const struct xp_host_ops *host_ops;
 	struct xp_host *host;
+	struct xp_channel *wakes; /* the channel whose descriptor packets make readable; atomic */
 
 	/* child.c */
 	/*

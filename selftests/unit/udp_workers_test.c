@@ -194,6 +194,7 @@ static bool lo_up(void)
 int main(void)
 {
 	static struct worker worker[WORKERS];
+	const struct xd_udp_steering steering = { .workers = WORKERS };
 	pthread_t thread[WORKERS];
 	struct xr_stat stat;
 	bool ok = true;
@@ -205,7 +206,7 @@ int main(void)
 	}
 	for (uint32_t i = 0; i < WORKERS; i++)
 		ok &= !open_worker(&worker[i], i);
-	TAP_OK(ok && !xd_udp_steer(worker[0].u->socket.fd, WORKERS), "sockets of two workers");
+	TAP_OK(ok && !xd_udp_steer(worker[0].u->socket.fd, &steering), "sockets of two workers");
 	for (uint32_t i = 0; i < WORKERS; i++)
 		pthread_create(&thread[i], NULL, work, &worker[i]);
 	TAP_OK(change_tables(worker), "messages of several packets were sent");
