@@ -25,6 +25,9 @@
 #define XP_ANSWER_NS 50000u
 #define XP_ANSWERS_MAX 4
 
+/* A thread of the program that receives again within this time leaves nothing to others. */
+#define XP_COVER_NS 20000u
+
 /* What the progress thread does now */
 enum xp_progress {
 	XP_WATCHES, /* it receives, as no thread of the program polls */
@@ -59,8 +62,8 @@ struct xp_host {
 
 	/* Any thread, atomic */
 	uint64_t next;	 /* when a round is due */
-	uint64_t polled; /* time of the last round of a thread that polls or waits */
-	uint32_t polls;	 /* number of these rounds */
+	uint64_t polled; /* time of the last round in which a thread of the program received */
+	uint64_t covered; /* sum of times in which the program received soon again, ns */
 	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
 	uint64_t active;   /* time of the last round of a thread of the program */
 	int progress;	   /* enum xp_progress */

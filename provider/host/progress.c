@@ -18,11 +18,10 @@
 #define FIRST_TICK_NS 50000u
 #define LAST_TICK_NS 800000u
 /*
- * A program polls if it does hardly anything else: this often on average, and LAST_POLL_NS ago at
- * most. One that also waits for data in its memory does not: nobody would receive meanwhile.
+ * A program polls if threads of it receive in four fifths of the time. One that also waits for data
+ * in its memory does not: nobody would receive meanwhile.
  */
-#define POLL_NS 3000u
-#define LAST_POLL_NS 10000u
+#define COVERED(ns, passed) ((ns) * 5 >= (passed) * 4)
 #define LOOK_NS FIRST_TICK_NS
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
 #define SPIN_NS 30000u
@@ -39,19 +38,19 @@
 
 struct look {
 	uint64_t at;
-	uint32_t polls;
+	uint64_t covered;
 };
 
 /* Returns true if threads of the program have polled since the last look, which is long ago. */
 static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
 {
-	uint32_t polls = __atomic_load_n(&h->polls, __ATOMIC_RELAXED), n = polls - l->polls;
+	uint64_t covered = __atomic_load_n(&h->covered, __ATOMIC_RELAXED), n = covered - l->covered;
 	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED), passed = now - l->at;
 
 	if (passed < LOOK_NS)
 		return false;
-	*l = (struct look){ now, polls };
-	return n * (uint64_t)POLL_NS >= passed && now < last + LAST_POLL_NS;
+	*l = (struct look){ now, covered };
+	return COVERED(n, passed) && now < last + XP_COVER_NS;
 }
 
 static void sleep_until(struct xp_host *h, bool watch, uint64_t until)

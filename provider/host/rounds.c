@@ -22,10 +22,14 @@
 /* Turns of the engine in one call while it has more to send */
 #define TURNS 8
 /*
- * While a program polls, what it posts first after a poll is sent at once. What it posts then waits
- * for its next poll, but not more than this number of calls.
+ * While packets wait for ACKs, what a program posts waits for its next poll, or for an ACK, as bytes
+ * of TCP do (RFC 896). The first calls after a poll send at once: they may be all. So does each call
+ * that follows this many.
  */
+#define AT_ONCE 4
 #define GATHER 32
+/* A call that posts receives as well if there was no poll for so long. */
+#define RECEIVE_NS 5000u
 /* Rounds for other threads in one call, before the progress thread does the rest */
 #define FOR_OTHERS 8
 /* ACKs and short answers that may wait; READ responses do not */
@@ -187,12 +191,26 @@ static void note_answer(struct xp_host *h)
 	h->received_at = 0;
 }
 
+/* A thread of the program receives. The time until it does so again counts as covered. */
+static void note_poll(struct xp_host *h)
+{
+	uint64_t gap = h->now - h->polled;
+
+	h->covered += gap < XP_COVER_NS ? gap : XP_COVER_NS;
+	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->polled, h->now, __ATOMIC_RELAXED);
+}
+
 static void do_posted(struct xp_host *h)
 {
 	h->now = xp_host_clock();
 	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	note_answer(h);
 	answer_doorbells(h);
+	if (h->now > h->polled + RECEIVE_NS) {
+		receive(h);
+		note_poll(h);
+	}
 	run(h);
 	send_all(h);
 }
@@ -247,16 +265,14 @@ void xp_host_round(struct xp_host *h)
 
 /* ---- threads of the program --------------------------------------------------------------- */
 
-/* Returns true if what was posted waits for the next poll. See GATHER */
+/* Returns true if another round will send what was posted. See GATHER */
 static bool gathers(struct xp_host *h)
 {
-	uint32_t n;
+	uint32_t n = __atomic_load_n(&h->posts, __ATOMIC_RELAXED) + 1;
 
-	if (__atomic_load_n(&h->progress, __ATOMIC_RELAXED) != XP_TICKS)
-		return false;
-	n = __atomic_load_n(&h->posts, __ATOMIC_RELAXED) + 1;
 	__atomic_store_n(&h->posts, n, __ATOMIC_RELAXED);
-	return n > 1 && n % GATHER;
+	return n > AT_ONCE && n % GATHER &&
+	       __atomic_load_n(&h->next, __ATOMIC_RELAXED) != XT_NEVER;
 }
 
 void xp_host_kick(struct xp_host *h)
@@ -271,13 +287,6 @@ void xp_host_kick(struct xp_host *h)
 		leave(h);
 	}
 	end_quiet(q);
-}
-
-static void note_poll(struct xp_host *h)
-{
-	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->polled, h->now, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->polls, h->polls + 1, __ATOMIC_RELAXED);
 }
 
 bool xp_host_poll(struct xp_host *h)
