@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <xroce/opcode.h>
 #include <xroce/parse.h>
 
 #include "daemon/base/log.h"
@@ -386,17 +387,60 @@ static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 	}
 }
 
-/* Sends the messages from one port. */
+static uint8_t operation(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+{
+	const struct xd_udp_frame *f = &tx->frame[m->first];
+
+	return f->data[f->meta.bth_off] & ~XR_CLASS_MASK;
+}
+
+/* Requests that are joined to an ACK keep their order among others. */
+static bool is_ack(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+{
+	return m->count == 1 && operation(tx, m) == XR_OP_ACK;
+}
+
+/* Responses of a QP leave in the order of their PSNs, so ACKs may follow requests only. */
+static bool has_other_responses(const struct xd_udp_tx *tx)
+{
+	for (uint32_t i = 0; i < tx->messages; i++) {
+		const struct xd_udp_message *m = &tx->message[i];
+		uint8_t op = m->is_sent ? XR_OP_ACK : operation(tx, m);
+
+		if (op >= XR_OP_READ_RESP_FIRST && op <= XR_OP_ATOMIC_ACK && op != XR_OP_ACK)
+			return true;
+	}
+	return false;
+}
+
+/* Adds the messages from one port that are ACKs, or those that are not, or all. */
+enum which { REQUESTS, ACKS, ALL };
+
+static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enum which which)
+{
+	for (uint32_t i = 0; i < u->tx.messages; i++) {
+		const struct xd_udp_message *m = &u->tx.message[i];
+
+		if (!m->is_sent && m->port == port &&
+		    (which == ALL || is_ack(&u->tx, m) == (which == ACKS)))
+			add_to_batch(u, b, i);
+	}
+}
+
+/*
+ * Sends the messages from one port, ACKs last: a program that waits for the completion of its
+ * request then finds the answer of its peer beside it, which the kernel delivers one by one.
+ */
 static void send_from(struct xd_udp *u, uint32_t port)
 {
 	struct xd_udp_batch *b = &u->tx.batch;
 
 	b->count = b->iovs = 0;
-	for (uint32_t i = 0; i < u->tx.messages; i++) {
-		const struct xd_udp_message *m = &u->tx.message[i];
-
-		if (!m->is_sent && m->port == port)
-			add_to_batch(u, b, i);
+	if (has_other_responses(&u->tx)) {
+		collect(u, b, port, ALL);
+	} else {
+		collect(u, b, port, REQUESTS);
+		collect(u, b, port, ACKS);
 	}
 	if (b->count)
 		send_batch(u, u->tx.fd[port], b);

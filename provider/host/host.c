@@ -206,6 +206,7 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 {
 	struct xp_host *h = calloc(1, sizeof(*h));
 	struct xp_lent lent = env->lent;
+	pthread_mutexattr_t spins;
 	int err;
 
 	if (!h) {
@@ -215,7 +216,10 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 	h->env = *env;
 	h->wake_fd = -1;
 	h->next = XT_NEVER;
-	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutexattr_init(&spins);
+	pthread_mutexattr_settype(&spins, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&h->lock, &spins);
+	pthread_mutexattr_destroy(&spins);
 	err = start(h);
 	if (err) {
 		free_host(h);

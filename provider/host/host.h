@@ -56,8 +56,11 @@ struct xp_host_ops {
 	int (*call)(struct xp_host *h, struct xp_call *call);
 	/* A doorbell was rung: sends, unless another thread will. Any thread, also in a signal. */
 	void (*kick)(struct xp_host *h);
-	/* A CQ is empty: receives. Returns true if there may be completions now. As kick() */
-	bool (*poll)(struct xp_host *h);
+	/*
+	 * A CQ is empty: receives. Returns true if there may be completions now. As kick().
+	 * watches: the thread waits until packets() is readable before it comes again
+	 */
+	bool (*poll)(struct xp_host *h, bool watches);
 	/*
 	 * Runs rounds until fd, an event socket, is readable. A cancellation point. Returns 0 or
 	 * -EINTR.

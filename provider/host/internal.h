@@ -27,6 +27,8 @@
 
 /* A thread of the program that receives again within this time leaves nothing to others. */
 #define XP_COVER_NS 20000u
+/* The same for one that a packet wakes */
+#define XP_WATCH_NS 500000u
 
 /* What the progress thread does now */
 enum xp_progress {
@@ -76,7 +78,7 @@ struct xp_host {
 /* ---- rounds.c ---- */
 
 void xp_host_kick(struct xp_host *h);
-bool xp_host_poll(struct xp_host *h);
+bool xp_host_poll(struct xp_host *h, bool watches);
 int xp_host_wait(struct xp_host *h, int fd);
 /*
  * The engine for a request: waits for the lock. Leaving runs what became due; leaving quietly does

@@ -21,7 +21,7 @@
  * A program polls if threads of it receive in four fifths of the time. One that also waits for data
  * in its memory does not: nobody would receive meanwhile.
  */
-#define COVERED(ns, passed) ((ns) * 5 >= (passed) * 4)
+#define COVERED(ns, passed) ((ns)*5 >= (passed)*4)
 #define LOOK_NS FIRST_TICK_NS
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
 #define SPIN_NS 30000u
@@ -50,7 +50,7 @@ static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
 	if (passed < LOOK_NS)
 		return false;
 	*l = (struct look){ now, covered };
-	return COVERED(n, passed) && now < last + XP_COVER_NS;
+	return COVERED(n, passed) && now < last + XP_WATCH_NS;
 }
 
 static void sleep_until(struct xp_host *h, bool watch, uint64_t until)

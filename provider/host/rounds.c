@@ -191,12 +191,15 @@ static void note_answer(struct xp_host *h)
 	h->received_at = 0;
 }
 
-/* A thread of the program receives. The time until it does so again counts as covered. */
-static void note_poll(struct xp_host *h)
+/*
+ * A thread of the program receives, and has done so since its last call, which was `most` ago or
+ * less.
+ */
+static void note_poll(struct xp_host *h, uint64_t most)
 {
 	uint64_t gap = h->now - h->polled;
 
-	h->covered += gap < XP_COVER_NS ? gap : XP_COVER_NS;
+	h->covered += gap < most ? gap : most;
 	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->polled, h->now, __ATOMIC_RELAXED);
 }
@@ -209,7 +212,7 @@ static void do_posted(struct xp_host *h)
 	answer_doorbells(h);
 	if (h->now > h->polled + RECEIVE_NS) {
 		receive(h);
-		note_poll(h);
+		note_poll(h, XP_COVER_NS);
 	}
 	run(h);
 	send_all(h);
@@ -271,8 +274,7 @@ static bool gathers(struct xp_host *h)
 	uint32_t n = __atomic_load_n(&h->posts, __ATOMIC_RELAXED) + 1;
 
 	__atomic_store_n(&h->posts, n, __ATOMIC_RELAXED);
-	return n > AT_ONCE && n % GATHER &&
-	       __atomic_load_n(&h->next, __ATOMIC_RELAXED) != XT_NEVER;
+	return n > AT_ONCE && n % GATHER && __atomic_load_n(&h->next, __ATOMIC_RELAXED) != XT_NEVER;
 }
 
 void xp_host_kick(struct xp_host *h)
@@ -289,14 +291,14 @@ void xp_host_kick(struct xp_host *h)
 	end_quiet(q);
 }
 
-bool xp_host_poll(struct xp_host *h)
+bool xp_host_poll(struct xp_host *h, bool watches)
 {
 	struct quiet q = begin_quiet();
 	bool entered = try_enter(h);
 
 	if (entered) {
 		do_round(h, true, false);
-		note_poll(h);
+		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS);
 		leave(h);
 	}
 	end_quiet(q);
@@ -321,7 +323,7 @@ static void wait_round(struct xp_host *h)
 
 	pthread_mutex_lock(&h->lock);
 	do_round(h, false, false);
-	note_poll(h);
+	note_poll(h, XP_WATCH_NS);
 	leave(h);
 	end_quiet(q);
 }

@@ -34,7 +34,7 @@ static int read_direct(struct xp_channel *ch, struct xp_cq **cq)
 	int err = 0;
 
 	if (!blocks)
-		ctx->host_ops->poll(ctx->host);
+		ctx->host_ops->poll(ctx->host, ctx->wakes);
 	do {
 		if (blocks)
 			err = ctx->host_ops->wait(ctx->host, ch->events->fd);
