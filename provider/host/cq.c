@@ -114,6 +114,90 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 	return 0;
 }
 
+/* ---- change ------------------------------------------------------------------------------- */
+
+/*
+ * Work that was posted before, and needs no response, is executed first, so that its completions
+ * count when the new size is checked.
+ */
+static int move_ring(struct xp_host *h, struct xp_cq_object *cq, struct xr_queue *ring,
+		     uint32_t depth)
+{
+	struct xt_cq_move move;
+	int err;
+
+	xp_host_enter(h);
+	if (depth < cq->depth)
+		xp_host_round(h);
+	err = xt_cq_move_begin(&cq->xt, ring, depth, &move);
+	if (!err) {
+		xt_cq_move_copy(&move);
+		err = xt_cq_move_end(&cq->xt, &move);
+	}
+	xp_host_leave(h);
+	return err;
+}
+
+int xp_do_resize_cq(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_resize_cq_req *q = call->req;
+	struct xp_cq_object *cq = xp_object_get(&h->objects, XP_KIND_CQ, q->handle);
+	struct xr_resize_cq_rep rep = { 0 };
+	struct xr_queue *ring;
+	uint32_t depth;
+	size_t size;
+	int err;
+
+	if (!cq)
+		return -ENOENT;
+	if (!q->depth || q->depth > XR_MAX_CQE)
+		return xp_host_refuse(h, -EINVAL, "cqe %u, limit %u", q->depth, XR_MAX_CQE);
+	depth = xr_pow2_roundup(q->depth);
+	ring = xp_queue_new(depth, sizeof(struct xr_cqe), &size);
+	if (!ring)
+		return -ENOMEM;
+	err = move_ring(h, cq, ring, depth);
+	if (err) {
+		xp_shared_free(ring, size);
+		return xp_host_refuse(h, err, "more than %u completions have not been polled",
+				      depth);
+	}
+	xp_shared_free(cq->ring, cq->ring_size);
+	cq->ring = ring;
+	cq->ring_size = size;
+	cq->depth = depth;
+	rep.handle = cq->obj.handle;
+	rep.depth = depth;
+	rep.ring = xp_shared_ref(ring, size);
+	xp_reply(call, &rep, sizeof(rep));
+	return 0;
+}
+
+int xp_do_modify_cq(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_modify_cq_req *q = call->req;
+	struct xp_cq_object *cq = xp_object_get(&h->objects, XP_KIND_CQ, q->handle);
+	int err = 0;
+
+	if (!cq)
+		return -ENOENT;
+	if (q->count > XR_MAX_CQ_COUNT || q->period > XR_MAX_CQ_PERIOD)
+		return xp_host_refuse(h, -EINVAL,
+				      "cq_count %u, limit %u; cq_period %u, limit %u", q->count,
+				      XR_MAX_CQ_COUNT, q->period, XR_MAX_CQ_PERIOD);
+	xp_host_enter(h);
+	if (!cq->moderated)
+		err = xt_cq_moderation_reserve(h->engine);
+	if (!err) {
+		cq->moderated = true;
+		xt_cq_moderate(&cq->xt, q->count, q->period);
+	}
+	xp_host_leave(h);
+	return err;
+}
+
+/* ---- destroy ------------------------------------------------------------------------------ */
+
 int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 {
 	const struct xr_handle_req *q = call->req;
@@ -123,7 +207,8 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 	if (!cq)
 		return -ENOENT;
 	if (cq->obj.refs)
-		return xp_host_refuse(h, -EBUSY, "%u QPs and SRQs use the CQ", cq->obj.refs);
+		return xp_host_refuse(h, -EBUSY, "the CQ is used by %u QPs and SRQs",
+				      cq->obj.refs);
 	xp_host_enter(h);
 	xt_cq_drop_late(&cq->xt);
 	if (cq->moderated) {

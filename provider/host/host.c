@@ -104,10 +104,12 @@ static int make_engine(struct xp_host *h)
 		return -EIO;
 	h->shared.keys = xt_keys_new(h->env.attr->max_mr, seed[0]);
 	h->shared.qps = xt_numbers_new(XP_HOST_QPS, seed[1]);
+	h->shared.srqs = xt_numbers_new(h->env.attr->max_srq, seed[1] + 1);
 	h->shared.groups = xt_groups_new();
 	h->ahs = xt_ahs_new();
 	h->doorbell = xp_shared_alloc(sizeof(*h->doorbell));
-	if (!h->shared.keys || !h->shared.qps || !h->shared.groups || !h->ahs || !h->doorbell)
+	if (!h->shared.keys || !h->shared.qps || !h->shared.srqs || !h->shared.groups ||
+	    !h->ahs || !h->doorbell)
 		return -ENOMEM;
 	h->engine = xt_engine_new(&xp_engine_ops, h, &h->shared);
 	if (!h->engine)
@@ -163,6 +165,8 @@ static void free_host(struct xp_host *h)
 		xt_ahs_free(h->ahs);
 	if (h->shared.groups)
 		xt_groups_free(h->shared.groups);
+	if (h->shared.srqs)
+		xt_numbers_free(h->shared.srqs);
 	if (h->shared.qps)
 		xt_numbers_free(h->shared.qps);
 	if (h->shared.keys)
@@ -240,9 +244,13 @@ static void destroy_objects(struct xp_host *h)
 	} order[] = {
 		{ XP_KIND_QP, XR_MSG_DESTROY_QP },
 		{ XP_KIND_AH, XR_MSG_DESTROY_AH },
+		{ XP_KIND_MW, XR_MSG_DEALLOC_MW },
 		{ XP_KIND_MR, XR_MSG_DEREG_MR },
+		{ XP_KIND_DM, XR_MSG_FREE_DM },
+		{ XP_KIND_SRQ, XR_MSG_DESTROY_SRQ },
 		{ XP_KIND_CQ, XR_MSG_DESTROY_CQ },
 		{ XP_KIND_CHANNEL, XR_MSG_DESTROY_CHANNEL },
+		{ XP_KIND_XRCD, XR_MSG_CLOSE_XRCD },
 		{ XP_KIND_PD, XR_MSG_DEALLOC_PD },
 	};
 	struct xr_handle_req req = { 0 };

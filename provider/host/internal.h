@@ -42,13 +42,15 @@ struct xp_host {
 	struct xd_tables *tables;
 	struct xt_shared shared;
 	struct xt_ahs *ahs;
-	struct xt_mem reserved_lkey;	  /* all memory of the program */
+	struct xt_mem reserved_lkey; /* all memory of the program */
+	struct xt_mem_seg reserved_lkey_seg[2];
 	struct xt_mem *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
 	struct xp_objects objects;	  /* of requests, which the context serializes */
 	struct xr_doorbell *doorbell;
 	struct xt_qp *qp_of_slot[XP_HOST_QPS];
 	uint32_t next_slot; /* where the search for a free one begins */
-	uint32_t next_pd;
+	uint32_t next_pd, next_xrcd;
+	uint64_t dm_bytes; /* of device memory */
 	uint32_t max_mtu; /* of the port, bytes, as it was when a path was resolved last */
 
 	/* The engine and all below belong to the thread that has the lock. */

@@ -72,12 +72,19 @@ struct xp_cq_object {
 	struct xp_event_source completions, async;
 };
 
+struct xp_xrcd_object {
+	struct xp_object obj;
+	uint32_t number; /* in QPs and SRQs */
+};
+
 struct xp_srq_object {
 	struct xp_object obj;
 	struct xt_srq xt;
 	struct xr_queue *ring;
 	size_t ring_size;
 	struct xp_pd *pd;
+	struct xp_xrcd_object *xrcd; /* NULL: a basic SRQ, without CQ */
+	struct xp_cq_object *cq;
 	struct xp_event_source async;
 };
 
@@ -85,9 +92,11 @@ struct xp_qp_object {
 	struct xp_object obj;
 	struct xt_qp *xt;
 	uint32_t type, qpn, slot;
+	/* XRC_SEND has no recv_cq; XRC_RECV has only xrcd. */
 	struct xp_pd *pd;
 	struct xp_cq_object *send_cq, *recv_cq;
 	struct xp_srq_object *srq;
+	struct xp_xrcd_object *xrcd;
 	struct xr_queue *sq, *rq;
 	size_t sq_size, rq_size;
 	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
@@ -96,17 +105,37 @@ struct xp_qp_object {
 	struct xp_event_source async;
 };
 
+struct xp_dm_object {
+	struct xp_object obj;
+	uint8_t *base;
+	uint64_t length;
+	size_t size; /* in whole pages */
+};
+
+/* Where the bytes of a region are */
+struct xp_mr_memory {
+	struct xt_mem_seg seg[2];
+	uint32_t nseg;
+	const struct xt_mem_ops *ops;
+	uint64_t length;
+	void *mapping; /* of a descriptor; NULL: none */
+	size_t mapped;
+	struct xp_dm_object *dm;
+	bool is_null;
+};
+
 struct xp_mr_object {
 	struct xp_object obj;
 	struct xt_key *key;
 	struct xp_pd *pd;
-	struct xp_dm_object *dm;
+	uint64_t addr, length, iova;
+	uint32_t access;
 	struct xt_mem mem;
-	struct xt_mem_seg seg[2];
-	void *mapping; /* of a descriptor; NULL: none */
-	size_t mapped;
-	bool is_null;
-	void *shared; /* lists of pages or pieces, which the program fills; NULL: none */
+	struct xp_mr_memory memory;
+	/* of fast registration and integrity; NULL: none */
+	struct xt_mem_seg *own_seg;
+	struct xt_integrity *integrity;
+	void *shared; /* lists of pages or pieces, which the program fills */
 	size_t shared_size;
 };
 

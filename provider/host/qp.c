@@ -33,11 +33,14 @@ static int check_caps(struct xp_host *h, const struct xr_create_qp_req *q)
 		{ "max_inline_data", q->max_inline, XR_MAX_INLINE },
 	};
 
-	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD)
+	if (q->type == XR_QPT_GSI)
 		return xp_host_refuse(h, -EOPNOTSUPP,
-				      "qp_type %u: a direct context has RC, UC and UD; with "
-				      "XROCE_PATH=daemon there are XRC and QP 1",
-				      q->type);
+				      "QP 1 is the daemon's; with XROCE_PATH=daemon it is lent");
+	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD &&
+	    q->type != XR_QPT_XRC_SEND && q->type != XR_QPT_XRC_RECV)
+		return xp_host_refuse(h, -EOPNOTSUPP, "qp_type %u; RC, UC, UD or XRC", q->type);
+	if (q->type == XR_QPT_XRC_RECV)
+		return 0;
 	for (uint32_t i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
 		if (caps[i].value > caps[i].max)
 			return xp_host_refuse(h, -EINVAL, "%s %u, limit %u", caps[i].name,
@@ -50,9 +53,11 @@ static void set_caps(struct xp_qp_object *qp, const struct xr_create_qp_req *q)
 {
 	uint32_t room;
 
+	if (qp->type == XR_QPT_XRC_RECV)
+		return;
 	qp->max_send_wr = xr_pow2_roundup(q->max_send_wr);
 	qp->max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
-	if (!qp->srq) {
+	if (!qp->srq && qp->type != XR_QPT_XRC_SEND) {
 		qp->max_recv_wr = q->max_recv_wr ? xr_pow2_roundup(q->max_recv_wr) : 0;
 		qp->max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
 	}
@@ -62,6 +67,8 @@ static void set_caps(struct xp_qp_object *qp, const struct xr_create_qp_req *q)
 
 static int alloc_queues(struct xp_qp_object *qp)
 {
+	if (qp->type == XR_QPT_XRC_RECV)
+		return 0;
 	qp->sq = xp_queue_new(qp->max_send_wr, xr_send_stride(qp->max_send_sge, qp->max_inline),
 			      &qp->sq_size);
 	if (qp->max_recv_wr)
@@ -87,9 +94,10 @@ static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
 {
 	const struct xt_qp_init init = {
 		.type = qp->type,
-		.pd = qp->pd->number,
-		.send_cq = &qp->send_cq->xt,
-		.recv_cq = &qp->recv_cq->xt,
+		.pd = qp->pd ? qp->pd->number : 0,
+		.xrcd = qp->xrcd ? qp->xrcd->number : 0,
+		.send_cq = qp->send_cq ? &qp->send_cq->xt : NULL,
+		.recv_cq = qp->recv_cq ? &qp->recv_cq->xt : NULL,
 		.srq = qp->srq ? &qp->srq->xt : NULL,
 		.sq = qp->sq,
 		.rq = qp->rq,
@@ -119,28 +127,44 @@ static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
 	return err;
 }
 
-static void put_parents(struct xp_qp_object *qp)
+/* n: 1 or -1 */
+static void count_parents(const struct xp_qp_object *qp, uint32_t n)
 {
-	qp->pd->obj.refs--;
-	qp->send_cq->obj.refs--;
-	qp->recv_cq->obj.refs--;
+	if (qp->pd)
+		qp->pd->obj.refs += n;
+	if (qp->send_cq)
+		qp->send_cq->obj.refs += n;
+	if (qp->recv_cq)
+		qp->recv_cq->obj.refs += n;
 	if (qp->srq)
-		qp->srq->obj.refs--;
+		qp->srq->obj.refs += n;
+	if (qp->xrcd)
+		qp->xrcd->obj.refs += n;
 }
 
-static int get_parents(struct xp_host *h, struct xp_qp_object *qp, const struct xr_create_qp_req *q)
+static int find_target_parent(struct xp_host *h, struct xp_qp_object *qp,
+			      const struct xr_create_qp_req *q)
 {
+	qp->xrcd = xp_object_get(&h->objects, XP_KIND_XRCD, q->xrcd);
+	return qp->xrcd ? 0 : xp_host_refuse(h, -ENOENT, "the context has no such XRC domain");
+}
+
+static int find_parents(struct xp_host *h, struct xp_qp_object *qp,
+			const struct xr_create_qp_req *q)
+{
+	if (q->type == XR_QPT_XRC_RECV)
+		return find_target_parent(h, qp, q);
 	qp->pd = xp_object_get(&h->objects, XP_KIND_PD, q->pd);
 	qp->send_cq = xp_object_get(&h->objects, XP_KIND_CQ, q->send_cq);
 	qp->recv_cq = xp_object_get(&h->objects, XP_KIND_CQ, q->recv_cq);
 	qp->srq = xp_object_get(&h->objects, XP_KIND_SRQ, q->srq);
-	if (!qp->pd || !qp->send_cq || !qp->recv_cq || (q->srq && !qp->srq))
+	if (!qp->pd || !qp->send_cq || (q->srq && !qp->srq) ||
+	    (!qp->recv_cq && (q->recv_cq || q->type != XR_QPT_XRC_SEND)))
 		return xp_host_refuse(h, -ENOENT, "the context has no such PD, CQ or SRQ");
-	qp->pd->obj.refs++;
-	qp->send_cq->obj.refs++;
-	qp->recv_cq->obj.refs++;
-	if (qp->srq)
-		qp->srq->obj.refs++;
+	/* An XRC initiator receives nothing, and an XRC SRQ is for target QPs. */
+	if (qp->srq && (q->type == XR_QPT_XRC_SEND || qp->srq->xrcd))
+		return xp_host_refuse(h, -EINVAL,
+				      "an XRC SRQ is for XRC target QPs, an initiator has none");
 	return 0;
 }
 
@@ -184,17 +208,14 @@ int xp_do_create_qp(struct xp_host *h, struct xp_call *call)
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
-	err = get_parents(h, qp, q);
+	err = find_parents(h, qp, q);
+	if (!err)
+		err = build_qp(h, qp, q);
 	if (err) {
-		free(qp);
-		return err;
-	}
-	err = build_qp(h, qp, q);
-	if (err) {
-		put_parents(qp);
 		free_qp(qp);
 		return err;
 	}
+	count_parents(qp, 1);
 	rep.handle = qp->obj.handle;
 	rep.qpn = qp->qpn;
 	rep.slot = qp->slot;
@@ -356,7 +377,7 @@ int xp_do_destroy_qp(struct xp_host *h, struct xp_call *call)
 	xd_tables_del_qp(h->tables, qp->qpn);
 	rep.async_events = xp_event_end(h, &qp->async);
 	xp_host_leave(h);
-	put_parents(qp);
+	count_parents(qp, -1u);
 	xp_object_del(&h->objects, &qp->obj);
 	free_qp(qp);
 	xp_reply(call, &rep, sizeof(rep));

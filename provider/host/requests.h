@@ -14,12 +14,33 @@
 	X(ALLOC_PD, alloc_pd) \
 	X(DEALLOC_PD, dealloc_pd) \
 	X(REG_MR, reg_mr) \
+	X(REREG_MR, rereg_mr) \
 	X(DEREG_MR, dereg_mr) \
+	X(ADVISE_MR, advise_mr) \
+	X(RESERVED_LKEY, reserved_lkey) \
+	X(ALLOC_FAST_MR, alloc_fast_mr) \
+	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr) \
+	X(ALLOC_MW, alloc_mw) \
+	X(DEALLOC_MW, dealloc_mw) \
+	X(ALLOC_DM, alloc_dm) \
+	X(FREE_DM, free_dm) \
 	X(CREATE_CHANNEL, create_channel) \
 	X(DESTROY_CHANNEL, destroy_channel) \
 	X(CREATE_CQ, create_cq) \
+	X(RESIZE_CQ, resize_cq) \
+	X(MODIFY_CQ, modify_cq) \
 	X(DESTROY_CQ, destroy_cq) \
 	X(CHECK_CQ, check_cq) \
+	X(CREATE_SRQ, create_srq) \
+	X(MODIFY_SRQ, modify_srq) \
+	X(QUERY_SRQ, query_srq) \
+	X(DESTROY_SRQ, destroy_srq) \
+	X(OPEN_XRCD, open_xrcd) \
+	X(CLOSE_XRCD, close_xrcd) \
+	X(OPEN_QP, open_qp) \
+	X(IMPORT_PD, import_pd) \
+	X(IMPORT_MR, import_mr) \
+	X(IMPORT_DM, import_dm) \
 	X(CREATE_QP, create_qp) \
 	X(MODIFY_QP, modify_qp) \
 	X(QUERY_QP, query_qp) \

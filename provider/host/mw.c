@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Memory windows. Work requests bind them (daemon/transport/key_wr.c). */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+
+#include "daemon/io/tables.h"
+#include "requests.h"
+
+struct xp_mw_object {
+	struct xp_object obj;
+	struct xt_key *key;
+	struct xp_pd *pd;
+};
+
+static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, uint32_t *rkey)
+{
+	struct xt_key *key = NULL;
+	int err;
+
+	xp_host_enter(h);
+	err = xt_keys_prepare(h->shared.keys);
+	if (!err)
+		key = xt_keys_alloc(h->shared.keys);
+	if (key) {
+		key->entry.pd = mw->pd->number;
+		key->entry.type = XR_KEY_MW;
+		key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
+		*rkey = xt_key_value(key);
+		err = xd_tables_set_key(h->tables, key->index, &key->entry);
+		if (err)
+			xt_keys_release(h->shared.keys, key);
+		else
+			mw->key = key;
+	} else if (!err) {
+		err = xp_host_refuse(h, -ENOMEM, "the context has %u regions and windows",
+				     h->env.attr->max_mr);
+	}
+	xp_host_leave_quietly(h);
+	return err;
+}
+
+int xp_do_alloc_mw(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_alloc_mw_req *q = call->req;
+	struct xp_pd *pd = xp_object_get(&h->objects, XP_KIND_PD, q->pd);
+	struct xr_alloc_mw_rep rep = { 0 };
+	struct xp_mw_object *mw;
+	int err;
+
+	if (!pd)
+		return -ENOENT;
+	if (q->type != IBV_MW_TYPE_1 && q->type != IBV_MW_TYPE_2)
+		return xp_host_refuse(h, -EINVAL, "type %u; IBV_MW_TYPE_1 or IBV_MW_TYPE_2",
+				      q->type);
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return -ENOMEM;
+	mw->pd = pd;
+	err = xp_object_add(&h->objects, &mw->obj, XP_KIND_MW);
+	if (!err)
+		err = make_key(h, mw, q->type, &rep.rkey);
+	if (err) {
+		xp_object_del(&h->objects, &mw->obj);
+		free(mw);
+		return err;
+	}
+	pd->obj.refs++;
+	rep.handle = mw->obj.handle;
+	xp_reply(call, &rep, sizeof(rep));
+	return 0;
+}
+
+int xp_do_dealloc_mw(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_handle_req *q = call->req;
+	struct xp_mw_object *mw = xp_object_get(&h->objects, XP_KIND_MW, q->handle);
+	uint32_t index;
+
+	if (!mw)
+		return -ENOENT;
+	xp_host_enter(h);
+	index = mw->key->index;
+	xt_window_unbind(&h->shared, mw->key);
+	xt_keys_release(h->shared.keys, mw->key);
+	xd_tables_del_key(h->tables, index);
+	xp_host_leave_quietly(h);
+	mw->pd->obj.refs--;
+	xp_object_del(&h->objects, &mw->obj);
+	free(mw);
+	return 0;
+}
