@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 PROVIDER_SRCS := \
-	$(addprefix provider/base/,debug.c environment.c libibverbs.c) \
+	$(addprefix provider/base/,debug.c environment.c fault_signals.c libibverbs.c) \
 	$(addprefix provider/control/,connection.c path.c runtime_dir.c shm.c sockets.c visible.c) \
 	$(addprefix provider/memory/, \
 		adopt.c convert.c discard.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
@@ -13,7 +13,7 @@ PROVIDER_SRCS := \
 	$(addprefix provider/cm/, \
 		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c watch.c) \
 	$(addprefix provider/preload/, \
-		dirs.c dlopen.c files.c madvise.c mremap.c next.c path_calls.c paths.c preload.c privileges.c tree.c \
+		dirs.c dlopen.c files.c madvise.c mremap.c next.c path_calls.c paths.c preload.c privileges.c signals.c tree.c \
 		umad_number.c values.c)
 
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl,\
@@ -27,7 +27,7 @@ PROGRAMS += $(BUILD)/libxroce.so.1
 
 # The transport in the program, which libxroce.so loads for direct contexts
 HOST_SRCS := $(addprefix provider/host/, \
-		ah.c cq.c dm.c engine_ops.c events.c fast_mr.c guard_signals.c host.c local.c mr.c mw.c objects.c pd.c \
+		ah.c cq.c dm.c engine_ops.c events.c fast_mr.c host.c local.c mcast.c mr.c mw.c objects.c pd.c \
 		populate.c progress.c qp.c reply.c rounds.c srq.c wake.c xrc.c) \
 	$(transport_SRCS) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \

@@ -128,6 +128,13 @@ bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 	return take;
 }
 
+bool xd_verdict_is_own(struct xd_verdict *v, const struct xr_addr *addr)
+{
+	const struct xr_addr_entry *e = xr_find_addr(&v->view, addr);
+
+	return e && e->gid_index != XR_ADDR_GROUP;
+}
+
 /* ---- creation ----------------------------------------------------------------------------- */
 
 int xd_verdict_new(struct xd_tables *tables, uint32_t worker, struct xd_verdict **verdict)

@@ -35,4 +35,7 @@ struct xd_headers {
 bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 		struct xr_meta *meta);
 
+/* Returns true if an address is one of the device. */
+bool xd_verdict_is_own(struct xd_verdict *v, const struct xr_addr *addr);
+
 #endif /* XD_VERDICT_H */

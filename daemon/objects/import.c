@@ -55,7 +55,9 @@ static struct xd_client *exporter_of(const struct xd_client *c)
 
 static int no_export(struct xd_client *c, const char *kind, uint32_t handle)
 {
-	return xd_refuse(c, -ENOENT, "the exporting context is closed or has no %s with handle %u",
+	return xd_refuse(c, -ENOENT,
+			 "the exporting context is closed or has no %s with handle %u; objects of "
+			 "a direct context cannot be imported (XROCE_PATH=daemon)",
 			 kind, handle);
 }
 

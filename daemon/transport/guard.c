@@ -21,8 +21,11 @@
 #define SAVE_MASK 0
 #endif
 
-/* The place to which the calling thread jumps after a fault */
-static __thread struct {
+/*
+ * The place to which the calling thread jumps after a fault. A handler must not allocate it, as it
+ * would for a thread that has not used it before, if the library was loaded at run time.
+ */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
 	sigjmp_buf at;
 	const uint8_t *fault;
 	bool set;

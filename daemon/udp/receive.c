@@ -225,6 +225,35 @@ static void complete_headers(const struct xd_udp_rx *rx, uint8_t *h, uint32_t n)
 	ip->check = (__be16)~xr_ipv4_sum(ip);
 }
 
+/*
+ * Returns true for a datagram to a group that this host has sent: the kernel gives it to all
+ * members on the host, also to the socket that belongs to its sender.
+ */
+static bool is_own(struct xd_udp *u, const uint8_t *headers, const struct xr_meta *meta)
+{
+	const uint8_t *ip = headers + meta->ip_off;
+	struct xr_addr from;
+	__be32 v4;
+
+	if (__builtin_expect(meta->qpn != XR_MULTICAST_QPN, true))
+		return false;
+	if (meta->ip_version == 4) {
+		memcpy(&v4, ip + offsetof(struct xr_ipv4, src), sizeof(v4));
+		xr_gid_set_ipv4(&from, v4);
+	} else {
+		memcpy(&from, ip + offsetof(struct xr_ipv6, src), sizeof(from));
+	}
+	return xd_verdict_is_own(u->verdict, &from);
+}
+
+/* Returns true if the engine has delivered it when it sent it. */
+static bool is_delivered(const struct xd_udp *u)
+{
+	uint16_t port = ntohs(u->rx.from[u->rx.at].sin6_port); /* of both families */
+
+	return u->delivered && u->delivered[port / 64] >> port % 64 & 1;
+}
+
 /* Makes the next packet of a message. Returns false if it is dropped. */
 static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f, uint64_t now)
 {
@@ -247,7 +276,10 @@ static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 	f->seg[1] = (struct xt_seg){ data + behind, n - behind };
 	f->nseg = 2;
 	f->guessed_id = true;
-	f->forwarded = f->self = false;
+	f->forwarded = false;
+	f->self = is_own(u, h->bytes, &f->meta);
+	if (__builtin_expect(f->self, false) && is_delivered(u))
+		return false;
 	f->inject = f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
 	return true;
 }

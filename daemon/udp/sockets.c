@@ -258,11 +258,11 @@ static int set_up_tx(int fd, bool ipv6, const char *ifname, uint16_t *port)
 
 	if (!err)
 		err = receive_nothing(fd);
-	/* The engine itself delivers datagrams of groups to members of this device. */
+	/* Members of groups on this host can be QPs of direct contexts, which have other sockets. */
 	if (!err)
-		err = set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+		err = set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
 	if (!err && ipv6)
-		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
+		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
 	if (!err)
 		err = set_ttl(fd, ipv6);
 	if (!err)

@@ -130,6 +130,11 @@ struct xd_udp {
 	struct xd_udp_tx tx;
 	struct xd_verdict *verdict;
 	struct xd_socket_stats stats;
+	/*
+	 * A bit for each UDP port: datagrams of this host to a group that come from it are dropped,
+	 * as the engine has delivered them itself. NULL: there is none
+	 */
+	const uint64_t *delivered;
 };
 
 static inline struct xd_udp *xd_udp_of(struct xd_socket *s)

@@ -36,6 +36,7 @@ struct udp_io {
 	struct xr_addr *addr;	 /* of the interface at the start */
 	uint32_t addrs;
 	const struct xd_udp *of_worker[XR_MAX_WORKERS];
+	uint64_t ports[65536 / 64]; /* those from which workers send, by bit */
 	struct xd_udp_slots slots;
 	int solicitor; /* socket of the control thread; -1: none */
 };
@@ -76,6 +77,7 @@ static int open_ports(struct udp_io *w, struct xd_udp *u)
 		u->tx.fd[i] = xd_udp_open_tx(w->ipv6, only_through(w), &u->tx.port[i]);
 		if (u->tx.fd[i] < 0)
 			return u->tx.fd[i];
+		w->ports[u->tx.port[i] / 64] |= 1ull << u->tx.port[i] % 64;
 	}
 	return 0;
 }
@@ -125,6 +127,7 @@ static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 	err = is_routed(w) ? open_each(w, u, worker) : open_rx(w, u, NULL, worker);
 	if (!is_routed(w) && u->rx_fds)
 		u->socket.fd = u->rx_fd[0];
+	u->delivered = w->ports;
 	if (!err)
 		err = open_ports(w, u);
 	if (!err)

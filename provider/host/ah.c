@@ -32,6 +32,7 @@ int xp_path_resolve(struct xp_host *h, const struct xr_ah_attr *attr, struct xt_
 		.hop_limit = attr->hop_limit ? attr->hop_limit : DEFAULT_HOP_LIMIT,
 		.traffic_class = attr->traffic_class,
 	};
+	path->self = xt_is_group(&attr->dgid);
 	memcpy(path->smac, h->env.lent.rep.mac, sizeof(path->smac));
 	memcpy(path->dmac, rep.mac, sizeof(path->dmac));
 	*local = rep.flags & XR_RESOLVED_LOCAL;
@@ -55,7 +56,7 @@ int xp_do_create_ah(struct xp_host *h, struct xp_call *call)
 	if (err)
 		return err;
 	ah = calloc(1, sizeof(*ah));
-	err = ah ? xp_object_add(&h->objects, &ah->obj, XP_KIND_AH) : -ENOMEM;
+	err = ah ? xp_host_add(h, &ah->obj, XP_KIND_AH) : -ENOMEM;
 	if (!err) {
 		xp_host_enter(h);
 		err = xt_ahs_set(h->ahs, ah->obj.handle, pd->number, &path);

@@ -26,7 +26,7 @@ int xp_do_create_channel(struct xp_host *h, struct xp_call *call)
 	ch->fd = fds[1];
 	err = shutdown(fds[1], SHUT_RD) ? -errno : 0;
 	if (!err)
-		err = xp_object_add(&h->objects, &ch->obj, XP_KIND_CHANNEL);
+		err = xp_host_add(h, &ch->obj, XP_KIND_CHANNEL);
 	if (err) {
 		close(fds[0]);
 		close(fds[1]);
@@ -94,7 +94,7 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 		return -ENOMEM;
 	cq->depth = xr_pow2_roundup(q->depth);
 	cq->ring = xp_queue_new(cq->depth, sizeof(struct xr_cqe), &cq->ring_size);
-	err = cq->ring ? xp_object_add(&h->objects, &cq->obj, XP_KIND_CQ) : -ENOMEM;
+	err = cq->ring ? xp_host_add(h, &cq->obj, XP_KIND_CQ) : -ENOMEM;
 	if (err) {
 		xp_shared_free(cq->ring, cq->ring_size);
 		free(cq);

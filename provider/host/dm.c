@@ -20,7 +20,7 @@ int xp_do_alloc_dm(struct xp_host *h, struct xp_call *call)
 				      (unsigned long long)q->length, q->log_align,
 				      XR_DM_LOG_ALIGN_MAX);
 	if (q->length > most || bytes > most || h->dm_bytes > most - bytes)
-		return xp_host_refuse(h, -ENOMEM, "max_dm_size %llu",
+		return xp_host_refuse(h, -ENOMEM, "the limit of --client-max-dm is %llu",
 				      (unsigned long long)most);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
@@ -28,7 +28,7 @@ int xp_do_alloc_dm(struct xp_host *h, struct xp_call *call)
 	dm->length = q->length;
 	dm->size = bytes;
 	dm->base = xp_shared_alloc(bytes); /* on a page of its own: aligned enough */
-	err = dm->base ? xp_object_add(&h->objects, &dm->obj, XP_KIND_DM) : -ENOMEM;
+	err = dm->base ? xp_host_add(h, &dm->obj, XP_KIND_DM) : -ENOMEM;
 	if (err) {
 		xp_shared_free(dm->base, dm->size);
 		free(dm);

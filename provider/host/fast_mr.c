@@ -82,7 +82,7 @@ static int new_region(struct xp_host *h, struct xp_pd *pd, uint8_t flags, uint32
 		return -ENOMEM;
 	mr->pd = pd;
 	mr->mem.ops = &xp_local_ops;
-	err = xp_object_add(&h->objects, &mr->obj, XP_KIND_MR);
+	err = xp_host_add(h, &mr->obj, XP_KIND_MR);
 	if (!err)
 		err = flags & XR_KEYF_FAST ? fast_memory(mr, room) : integrity_memory(h, mr, room);
 	if (!err)

@@ -9,8 +9,8 @@
 #include "daemon/base/log.h"
 #include "daemon/io/memory_tables.h"
 #include "daemon/io/verdict.h"
+#include "daemon/transport/guard.h"
 #include "daemon/udp/udp.h"
-#include "guard_signals.h"
 #include "requests.h"
 
 /* Packets per second that require a NAK, as the daemon's default */
@@ -96,13 +96,28 @@ static int tune(struct xp_host *h)
 	return xt_engine_tune(h->engine, &t);
 }
 
+/* The limits of one client are those of a context. */
+static void set_limits(struct xp_host *h)
+{
+	const struct xr_query_device_rep *attr = h->env.attr;
+	uint32_t *most = h->objects.most;
+
+	most[XP_KIND_PD] = most[XP_KIND_XRCD] = attr->max_pd;
+	most[XP_KIND_MR] = most[XP_KIND_DM] = attr->max_mr;
+	most[XP_KIND_CQ] = most[XP_KIND_CHANNEL] = attr->max_cq;
+	most[XP_KIND_QP] = attr->max_qp < XP_HOST_QPS ? attr->max_qp : XP_HOST_QPS;
+	most[XP_KIND_AH] = attr->max_ah;
+	most[XP_KIND_SRQ] = attr->max_srq;
+	most[XP_KIND_MW] = attr->max_mw;
+}
+
 static int make_engine(struct xp_host *h)
 {
 	uint64_t seed[2];
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
-	h->shared.keys = xt_keys_new(h->env.attr->max_mr, seed[0]);
+	h->shared.keys = xt_keys_new(h->env.attr->max_mr + h->env.attr->max_mw, seed[0]);
 	h->shared.qps = xt_numbers_new(XP_HOST_QPS, seed[1]);
 	h->shared.srqs = xt_numbers_new(h->env.attr->max_srq, seed[1] + 1);
 	h->shared.groups = xt_groups_new();
@@ -132,13 +147,16 @@ static int learn_addresses(struct xp_host *h)
 	return err;
 }
 
-static int learn_mtu(struct xp_host *h)
+int xp_host_learn_port(struct xp_host *h)
 {
 	struct xr_query_port_rep rep = { 0 };
 	int err = h->env.request(h->env.arg, XR_MSG_QUERY_PORT, NULL, 0, &rep, sizeof(rep));
 
+	if (err)
+		return err;
 	h->max_mtu = 128u << rep.active_mtu;
-	return err;
+	h->ifindex = rep.netdev_ifindex;
+	return 0;
 }
 
 static void close_lent(struct xp_lent *lent)
@@ -200,9 +218,7 @@ static int start(struct xp_host *h)
 	if (!err)
 		err = learn_addresses(h);
 	if (!err)
-		err = learn_mtu(h);
-	if (!err)
-		err = xp_guard_signals();
+		err = xp_host_learn_port(h);
 	return err ? err : xp_progress_start(h);
 }
 
@@ -220,6 +236,7 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 	h->env = *env;
 	h->wake_fd = -1;
 	h->next = XT_NEVER;
+	set_limits(h);
 	pthread_mutexattr_init(&spins);
 	pthread_mutexattr_settype(&spins, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&h->lock, &spins);
@@ -257,6 +274,9 @@ static void destroy_objects(struct xp_host *h)
 	struct xp_call c = { .req = &req, .req_len = sizeof(req) };
 	struct xp_object *obj;
 
+	for (uint32_t i = 0; h->groups && i < h->objects.room; i++)
+		if (h->objects.of[i] && h->objects.of[i]->kind == XP_KIND_QP)
+			xp_mcast_leave(h, (struct xp_qp_object *)h->objects.of[i]);
 	for (uint32_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		while ((obj = xp_object_any(&h->objects, order[i].kind))) {
 			req.handle = obj->handle;
@@ -298,6 +318,7 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.poll = xp_host_poll,
 	.wait = xp_host_wait,
 	.packets = packets,
+	.fault = xt_guard_fault,
 };
 
 /* ---- messages of the files that the daemon uses, too ---------------------------------------- */

@@ -68,6 +68,11 @@ struct xp_host_ops {
 	int (*wait)(struct xp_host *h, int fd);
 	/* Returns the socket of packets, which becomes readable when a round would receive. */
 	int (*packets)(const struct xp_host *h);
+	/*
+	 * To be called by handlers of SIGSEGV and SIGBUS, which must not block them. Does not
+	 * return if the engine made the access.
+	 */
+	void (*fault)(const void *addr);
 };
 
 #define XP_HOST_LIBRARY "libxroce-direct.so"

@@ -51,7 +51,10 @@ struct xp_host {
 	uint32_t next_slot; /* where the search for a free one begins */
 	uint32_t next_pd, next_xrcd;
 	uint64_t dm_bytes; /* of device memory */
-	uint32_t max_mtu; /* of the port, bytes, as it was when a path was resolved last */
+	uint32_t max_mtu; /* of the port, bytes, as it was when the daemon was asked last */
+	struct xp_group *groups; /* to which QPs are attached */
+	uint32_t n_groups, attached;
+	uint32_t ifindex; /* of the device's interface */
 
 	/* The engine and all below belong to the thread that has the lock. */
 	pthread_mutex_t lock;

@@ -7,14 +7,19 @@
 #include "mr.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "daemon/io/tables.h"
+
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
 
 /* Nothing is mapped below: the address 0 is that of no segment. */
 #define LOWEST 4096u
@@ -45,19 +50,35 @@ static void whole_address_space(struct xt_mem_seg *seg)
 				      .writable = true };
 }
 
+/* As in the daemon, the file is a dma-buf, or a memfd that cannot shrink. */
+static int check_descriptor(struct xp_host *h, const struct xr_mr_segment *s, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+	off_t size;
+
+	if (seals < 0 ? fstatfs(fd, &fs) || fs.f_type != DMA_BUF_MAGIC : !(seals & F_SEAL_SHRINK))
+		return xp_host_refuse(h, -EINVAL,
+				      "the descriptor is of neither a dma-buf nor a memfd that is "
+				      "sealed against shrinking");
+	size = lseek(fd, 0, SEEK_END);
+	if (size < 0 || s->offset + s->length < s->offset ||
+	    s->offset + s->length > (uint64_t)size)
+		return xp_host_refuse(h, -EFAULT, "the descriptor has %lld bytes", (long long)size);
+	return 0;
+}
+
 /* Memory of a descriptor is mapped by the host, as the program need not have mapped it. */
 static int map_descriptor(struct xp_host *h, struct xp_mr_memory *m, uint32_t access,
 			  const struct xr_mr_segment *s, int fd)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), in_page = s->offset & (page - 1);
 	int prot = access & XR_ACCESS_WRITE ? PROT_READ | PROT_WRITE : PROT_READ;
-	struct stat st;
+	int err = check_descriptor(h, s, fd);
 	void *p;
 
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) &&
-	    (s->offset + s->length < s->offset || s->offset + s->length > (uint64_t)st.st_size))
-		return xp_host_refuse(h, -EINVAL, "the file has %llu bytes",
-				      (unsigned long long)st.st_size);
+	if (err)
+		return err;
 	p = mmap(NULL, s->length + in_page, prot, MAP_SHARED, fd, (off_t)(s->offset - in_page));
 	if (p == MAP_FAILED)
 		return xp_host_refuse(h, errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP,
@@ -287,7 +308,7 @@ int xp_do_reg_mr(struct xp_host *h, struct xp_call *call)
 	err = lay_out(h, &m, q, call);
 	use_memory(mr, &m);
 	if (!err)
-		err = xp_object_add(&h->objects, &mr->obj, XP_KIND_MR);
+		err = xp_host_add(h, &mr->obj, XP_KIND_MR);
 	if (!err)
 		err = reg_key(h, mr);
 	if (err) {

@@ -57,7 +57,7 @@ int xp_do_alloc_mw(struct xp_host *h, struct xp_call *call)
 	if (!mw)
 		return -ENOMEM;
 	mw->pd = pd;
-	err = xp_object_add(&h->objects, &mw->obj, XP_KIND_MW);
+	err = xp_host_add(h, &mw->obj, XP_KIND_MW);
 	if (!err)
 		err = make_key(h, mw, q->type, &rep.rkey);
 	if (err) {

@@ -12,6 +12,8 @@ int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind
 	uint32_t room = o->room ? o->room * 2 : FIRST_ROOM;
 	struct xp_object **of;
 
+	if (o->used[kind] >= o->most[kind])
+		return -EDQUOT;
 	while (o->free < o->room && o->of[o->free])
 		o->free++;
 	if (o->free == o->room) {
@@ -25,6 +27,7 @@ int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind
 	o->of[o->free] = obj;
 	obj->kind = (uint8_t)kind;
 	obj->handle = ++o->free;
+	o->used[kind]++;
 	return 0;
 }
 
@@ -33,6 +36,7 @@ void xp_object_del(struct xp_objects *o, struct xp_object *obj)
 	if (!obj->handle)
 		return;
 	o->of[obj->handle - 1] = NULL;
+	o->used[obj->kind]--;
 	if (obj->handle - 1 < o->free)
 		o->free = obj->handle - 1;
 	obj->handle = 0;

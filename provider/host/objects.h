@@ -19,6 +19,7 @@ enum xp_kind {
 	XP_KIND_MW,
 	XP_KIND_DM,
 	XP_KIND_XRCD,
+	XP_KINDS
 };
 
 struct xp_object {
@@ -30,9 +31,10 @@ struct xp_object {
 struct xp_objects {
 	struct xp_object **of; /* by handle - 1 */
 	uint32_t room, free;   /* free: handles below are in use */
+	uint32_t used[XP_KINDS], most[XP_KINDS]; /* objects, and their limit */
 };
 
-/* Adds an object. Returns -ENOMEM or 0. */
+/* Adds an object. Returns -ENOMEM, -EDQUOT if there are as many as permitted, or 0. */
 int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind);
 void xp_object_del(struct xp_objects *o, struct xp_object *obj);
 /* Returns NULL if there is no such object of the kind. */

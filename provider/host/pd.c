@@ -9,7 +9,7 @@ int xp_do_alloc_pd(struct xp_host *h, struct xp_call *call)
 {
 	struct xp_pd *pd = calloc(1, sizeof(*pd));
 	struct xr_handle_rep rep = { 0 };
-	int err = pd ? xp_object_add(&h->objects, &pd->obj, XP_KIND_PD) : -ENOMEM;
+	int err = pd ? xp_host_add(h, &pd->obj, XP_KIND_PD) : -ENOMEM;
 
 	if (err) {
 		free(pd);

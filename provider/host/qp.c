@@ -187,7 +187,7 @@ static int build_qp(struct xp_host *h, struct xp_qp_object *qp, const struct xr_
 	set_caps(qp, q);
 	err = alloc_queues(qp);
 	if (!err)
-		err = xp_object_add(&h->objects, &qp->obj, XP_KIND_QP);
+		err = xp_host_add(h, &qp->obj, XP_KIND_QP);
 	if (err)
 		return err;
 	err = create_in_engine(h, qp);
@@ -325,6 +325,12 @@ int xp_do_modify_qp(struct xp_host *h, struct xp_call *call)
 	if (req.attr_mask & IBV_QP_QKEY && req.attr.qkey & XR_QKEY_PRIVILEGED && geteuid())
 		return xp_host_refuse(h, -EPERM, "qkey 0x%x: Q_Keys from 0x%x are for operators",
 				      req.attr.qkey, XR_QKEY_PRIVILEGED);
+	/* The limit of datagrams is that of the port now. */
+	if (qp->type == XR_QPT_UD && req.attr_mask & IBV_QP_STATE &&
+	    req.attr.qp_state == XR_QPS_RTR)
+		err = xp_host_learn_port(h);
+	if (err)
+		return err;
 	if (req.attr_mask & IBV_QP_AV)
 		err = find_path(h, qp, &req, &path);
 	else if (req.attr_mask & IBV_QP_STATE && req.attr.qp_state != XR_QPS_RTS)

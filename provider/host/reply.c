@@ -17,6 +17,22 @@ int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
 	return err;
 }
 
+static const char *const kind_names[XP_KINDS] = {
+	[XP_KIND_PD] = "PDs",	[XP_KIND_MR] = "regions", [XP_KIND_CHANNEL] = "channels",
+	[XP_KIND_CQ] = "CQs",	[XP_KIND_QP] = "QPs",	  [XP_KIND_AH] = "address handles",
+	[XP_KIND_SRQ] = "SRQs", [XP_KIND_MW] = "windows", [XP_KIND_DM] = "pieces of device memory",
+	[XP_KIND_XRCD] = "XRC domains",
+};
+
+int xp_host_add(struct xp_host *h, struct xp_object *obj, enum xp_kind kind)
+{
+	int err = xp_object_add(&h->objects, obj, kind);
+
+	return err == -EDQUOT ? xp_host_refuse(h, -ENOMEM, "the limit of a context is %u %s",
+					       h->objects.most[kind], kind_names[kind])
+			      : err;
+}
+
 void xp_reply(struct xp_call *call, const void *rep, size_t len)
 {
 	call->rep_got = len < call->rep_len ? len : call->rep_len;

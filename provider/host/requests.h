@@ -45,6 +45,8 @@
 	X(MODIFY_QP, modify_qp) \
 	X(QUERY_QP, query_qp) \
 	X(DESTROY_QP, destroy_qp) \
+	X(ATTACH_MCAST, attach_mcast) \
+	X(DETACH_MCAST, detach_mcast) \
 	X(CREATE_AH, create_ah) \
 	X(DESTROY_AH, destroy_ah)
 /* clang-format on */
@@ -56,6 +58,12 @@ XP_HOST_REQUESTS(X)
 /* Explains an error, and returns it. */
 int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Asks the daemon for the MTU of the port, and its interface. In open() and call() only */
+int xp_host_learn_port(struct xp_host *h);
+
+/* xp_object_add(); explains it and returns -ENOMEM if the limit is reached. */
+int xp_host_add(struct xp_host *h, struct xp_object *obj, enum xp_kind kind);
 
 /* Stores the body of a reply, as much of it as the caller has room for. */
 void xp_reply(struct xp_call *call, const void *rep, size_t len);
@@ -75,6 +83,9 @@ void xp_event_raise(struct xp_host *h, struct xp_event_source *src, uint32_t typ
 void xp_events_retry(struct xp_host *h);
 /* No event of the source is written any more. Returns the number of those that were. Entered. */
 uint32_t xp_event_end(struct xp_host *h, struct xp_event_source *src);
+
+/* Detaches a QP from all groups. */
+void xp_mcast_leave(struct xp_host *h, struct xp_qp_object *qp);
 
 /*
  * The path to a destination: the daemon says how it is reached. *local: it is an address of this

@@ -42,7 +42,7 @@ static int build(struct xp_host *h, struct xp_srq_object *srq, const struct xr_c
 	int err;
 
 	srq->ring = xp_queue_new(depth, xr_recv_stride(max_sge), &srq->ring_size);
-	err = srq->ring ? xp_object_add(&h->objects, &srq->obj, XP_KIND_SRQ) : -ENOMEM;
+	err = srq->ring ? xp_host_add(h, &srq->obj, XP_KIND_SRQ) : -ENOMEM;
 	if (err)
 		return err;
 	srq->async = (struct xp_event_source){ .fd = h->env.lent.events,

@@ -21,7 +21,7 @@ int xp_do_open_xrcd(struct xp_host *h, struct xp_call *call)
 				      "a direct context shares no XRC domain of a file with other "
 				      "processes; with XROCE_PATH=daemon it can");
 	xrcd = calloc(1, sizeof(*xrcd));
-	err = xrcd ? xp_object_add(&h->objects, &xrcd->obj, XP_KIND_XRCD) : -ENOMEM;
+	err = xrcd ? xp_host_add(h, &xrcd->obj, XP_KIND_XRCD) : -ENOMEM;
 	if (err) {
 		free(xrcd);
 		return err;

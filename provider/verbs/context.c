@@ -169,7 +169,8 @@ static int connect_context(struct xp_context *ctx, const uint8_t *token)
 		err = xp_request(ctx, XR_MSG_QUERY_DEVICE, NULL, 0, &ctx->attr, sizeof(ctx->attr));
 	if (err)
 		return ctx->conn.broken ? -EIO : err;
-	err = xp_direct_path_open(ctx);
+	/* Only the daemon knows objects that can be imported. */
+	err = token ? 0 : xp_direct_path_open(ctx);
 	if (err)
 		return err;
 	send_proc_files(ctx);

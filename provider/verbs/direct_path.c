@@ -11,6 +11,7 @@
 
 #include "provider/base/debug.h"
 #include "provider/base/environment.h"
+#include "provider/base/fault_signals.h"
 #include "provider/base/libibverbs.h"
 #include "provider/control/path.h"
 #include "provider/host/host.h"
@@ -57,6 +58,9 @@ static void load(void)
 	} else if (strcmp(found->version, XR_VERSION)) {
 		snprintf(load_error, sizeof(load_error), "%s is of version %s, libxroce.so of %s",
 			 path, found->version, XR_VERSION);
+	} else if (xp_fault_signals_take(found->fault)) {
+		snprintf(load_error, sizeof(load_error),
+			 "handlers of SIGSEGV and SIGBUS cannot be installed");
 	} else {
 		ops = found;
 	}

@@ -162,6 +162,7 @@ port_counter() {
 @test "QP 1 (GSI) exchanges MADs, has one owner and checks its Q_Key" {
 	local before
 
+	requires path=daemon
 	LISTEN=mad-listen listener a gsi "$A4" 3
 	equal "QPN" "$QPN" 1
 	equal "type" "$(ctl a qp -j xra | jq -r '.[] | select(.qpn == 1).type')" GSI

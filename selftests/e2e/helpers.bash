@@ -24,6 +24,7 @@ requires() {
 		root) ((EUID == 0)) || skip "needs root" ;;
 		pmtu=*) ((PMTU >= ${item#*=})) || skip "path MTU ${item#*=} needs Linux 6.6, this is $(uname -r)" ;;
 		io=xdp) [[ ${XR_IO:-xdp} == xdp ]] || skip "XDP only" ;;
+		path=daemon) [[ ${XR_PATH:-daemon} == daemon ]] || skip "not with direct contexts" ;;
 		io=socket) [[ ${XR_IO:-xdp} == socket ]] || skip "UDP sockets only" ;;
 		*) command -v "$item" >/dev/null || skip "needs the program $item" ;;
 		esac

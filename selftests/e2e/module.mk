@@ -8,8 +8,8 @@ E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	borrow hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect rdma_datagram rdma_direct \
 	rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate \
-	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_verify rdma_watch \
-	rdma_xrc tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
+	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_unmap rdma_verify \
+	rdma_watch rdma_xrc tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -20,13 +20,17 @@ $(foreach f,$(E2E_LONG),$(eval \
 E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unreliable.bats 30-verify.bats 31-workloads.bats \
 	40-protection.bats 49-rdmacm.bats 50-loss.bats 70-events.bats)
 E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-start.bats 16-interfaces.bats \
-	17-ways.bats 18-lend.bats 18-netem.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats 65-netdev.bats \
+	17-ways.bats 18-lend.bats 18-netem.bats 37-unmap.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats 65-netdev.bats \
 	65-queues.bats 66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
 socket_name = socket/$(basename $(notdir $1))
 $(foreach f,$(E2E_SOCKET),$(eval \
 	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),host root)))
 $(foreach f,$(filter-out $(E2E_SOCKET) $(E2E_LONG) $(E2E_OWN_WAY),$(E2E_FILES)),$(eval \
 	$(call suite,long/$(call socket_name,$(f)),900,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),root long)))
+# The same with direct contexts, whose engine runs in the program
+E2E_DIRECT := $(addprefix selftests/e2e/,10-pingpong.bats 15-unreliable.bats)
+$(foreach f,$(E2E_DIRECT),$(eval \
+	$(call suite,direct/$(basename $(notdir $(f))),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),host root)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
 	$(E2E_NEEDS),root long))
 $(eval $(call suite,long/e2e/49-rdmacm-many,3600,XR_CONNECTS=100000 bats --tap --filter killed \
@@ -60,6 +64,9 @@ $(eval $(call verbs_program,rdma_watch,,-ldl))
 
 # Flushes remote memory.
 $(eval $(call verbs_program,rdma_flush))
+
+# Accesses memory that it has unmapped.
+$(eval $(call verbs_program,rdma_unmap,,-lpthread))
 
 # Uses shared receive queues.
 $(eval $(call verbs_program,rdma_srq))

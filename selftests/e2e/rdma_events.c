@@ -201,6 +201,7 @@ static struct xr_queue *queue_in(uint8_t *start, const uint8_t *end)
 	return NULL;
 }
 
+/* Memory of the daemon; of the program, if its context is direct */
 static struct xr_queue *find_srq_ring(void)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -210,13 +211,14 @@ static struct xr_queue *find_srq_ring(void)
 
 	MUST(f, "/proc/self/maps");
 	while (!q && fgets(line, sizeof(line), f))
-		if (strstr(line, "/memfd:xroce-rings") && sscanf(line, "%p-%p", &start, &end) == 2)
+		if ((strstr(line, "/memfd:xroce-rings") || strstr(line, " rw-p 00000000 00:00 0")) &&
+		    sscanf(line, "%p-%p", &start, &end) == 2)
 			q = queue_in(start, end);
 	fclose(f);
 	return q;
 }
 
-/* The program corrupts the ring that it shares with the daemon. */
+/* The program corrupts the ring that it shares with the engine. */
 static void corrupted(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = SRQ_DEPTH, .max_sge = 1 } };

@@ -4,6 +4,7 @@
  * target QP; an initiator QP sends to the SRQs of both. Uses plain verbs. Exit status 0 on success;
  * otherwise prints the first failure.
  *
+ *   rdma_xrc -             a domain of one context, without a file
  *   rdma_xrc FILE          domains, shared target QP
  *   rdma_xrc FILE death    prints "ready" with receives posted, expects them to be flushed when the
  *                          device fails
@@ -236,11 +237,32 @@ static void test_death(struct client *a, struct client *b)
 	MUST(!ibv_poll_cq(a->cq, 1, &wc), "too many completions");
 }
 
+/* A domain of one context, without a file */
+static void test_private(struct client *a)
+{
+	struct ibv_qp *initiator = create_initiator(a);
+
+	a->target = create_target(a);
+	connect_to(initiator, a->target->qp_num);
+	connect_to(a->target, initiator->qp_num);
+	post(a, 1);
+	post(a, 2);
+	MUST(!send_to(initiator, a, a, 1) && !send_to(initiator, a, a, 2), "SEND");
+	MUST(ibv_close_xrcd(a->xrcd) == EBUSY, "a domain in use was closed");
+	MUST(!ibv_destroy_qp(initiator), "destroy_qp");
+	close_client(a);
+}
+
 int main(int argc, char **argv)
 {
 	static struct client a, b;
 
-	MUST(argc > 1, "usage: rdma_xrc FILE [death]");
+	MUST(argc > 1, "usage: rdma_xrc - | FILE [death]");
+	if (!strcmp(argv[1], "-")) {
+		open_client(&a, NULL, O_CREAT);
+		test_private(&a);
+		return 0;
+	}
 	open_client(&a, argv[1], O_CREAT | O_EXCL);
 	open_client(&b, argv[1], 0);
 	if (argc > 2) {

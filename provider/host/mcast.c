@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Multicast groups. The interface is a member of a group while QPs are attached to it.
+ * The kernel gives datagrams of this host's programs to all members on it, also to the socket that
+ * belongs to the sender, so the engine delivers none by itself (xt_path.self).
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <xroce/gid.h>
+
+#include "daemon/io/tables.h"
+#include "requests.h"
+
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+
+struct xp_group {
+	struct xr_addr gid;
+	int socket; /* while it is open, the interface is a member */
+	uint32_t members;
+	struct xp_group *next;
+};
+
+static struct xp_group **place_of(struct xp_host *h, const struct xr_addr *gid)
+{
+	struct xp_group **at = &h->groups;
+
+	while (*at && !xr_gid_equal(&(*at)->gid, gid))
+		at = &(*at)->next;
+	return at;
+}
+
+/*
+ * Returns a socket that is a member while it is open. It ends with the program, unlike the lent
+ * one, and the kernel limits the groups of one socket.
+ */
+static int join(const struct xp_host *h, const struct xr_addr *gid)
+{
+	struct ip_mreqn v4 = { .imr_ifindex = (int)h->ifindex };
+	struct ipv6_mreq v6 = { .ipv6mr_interface = h->ifindex };
+	bool ipv4 = xr_gid_is_ipv4(gid);
+	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	memcpy(&v4.imr_multiaddr, gid->raw + XR_GID_IPV4_OFF, sizeof(v4.imr_multiaddr));
+	memcpy(&v6.ipv6mr_multiaddr, gid->raw, sizeof(v6.ipv6mr_multiaddr));
+	err = ipv4 ? setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4))
+		   : setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
+	if (!err)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* The socket receives datagrams of all groups of the host or none; the verdict drops the others. */
+static void receive_groups(struct xp_host *h, int on)
+{
+	setsockopt(h->socket->fd, IPPROTO_IP, IP_MULTICAST_ALL, &on, sizeof(on));
+	if (h->env.lent.rep.ipv6)
+		setsockopt(h->socket->fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &on, sizeof(on));
+}
+
+static int new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_group **out)
+{
+	struct xp_group *g;
+	int err;
+
+	if (h->n_groups >= h->env.attr->max_mcast_grp)
+		return xp_host_refuse(h, -ENOMEM, "the limit is %u multicast groups", h->n_groups);
+	g = calloc(1, sizeof(*g));
+	err = g ? xp_host_learn_port(h) : -ENOMEM;
+	if (err) {
+		free(g);
+		return err;
+	}
+	g->socket = join(h, gid);
+	err = g->socket < 0 ? g->socket : xd_tables_set_addr(h->tables, gid, XR_ADDR_GROUP);
+	if (err) {
+		if (g->socket >= 0)
+			close(g->socket);
+		free(g);
+		return err;
+	}
+	if (!h->n_groups++)
+		receive_groups(h, 1);
+	g->gid = *gid;
+	g->next = h->groups;
+	h->groups = g;
+	*out = g;
+	return 0;
+}
+
+static void end_if_empty(struct xp_host *h, struct xp_group **at)
+{
+	struct xp_group *g = *at;
+
+	if (g->members)
+		return;
+	xd_tables_del_addr(h->tables, &g->gid);
+	close(g->socket);
+	if (!--h->n_groups)
+		receive_groups(h, 0);
+	*at = g->next;
+	free(g);
+}
+
+static int attach(struct xp_host *h, struct xp_qp_object *qp, const struct xr_addr *gid)
+{
+	struct xp_group *g = *place_of(h, gid);
+	int err = g ? 0 : new_group(h, gid, &g);
+
+	if (err)
+		return err;
+	xp_host_enter(h);
+	err = xt_group_attach(h->shared.groups, gid, qp->xt);
+	xp_host_leave_quietly(h);
+	if (err) {
+		end_if_empty(h, place_of(h, gid));
+		return err;
+	}
+	g->members++;
+	qp->attached++;
+	h->attached++;
+	return 0;
+}
+
+static void detach(struct xp_host *h, struct xp_qp_object *qp, struct xp_group **at)
+{
+	xp_host_enter(h);
+	xt_group_detach(h->shared.groups, &(*at)->gid, qp->xt);
+	xp_host_leave_quietly(h);
+	(*at)->members--;
+	qp->attached--;
+	h->attached--;
+	end_if_empty(h, at);
+}
+
+void xp_mcast_leave(struct xp_host *h, struct xp_qp_object *qp)
+{
+	struct xp_group **at = &h->groups, *g;
+
+	while (qp->attached && (g = *at)) {
+		if (xt_group_has(h->shared.groups, &g->gid, qp->xt))
+			detach(h, qp, at);
+		if (*at == g)
+			at = &g->next;
+	}
+}
+
+int xp_do_attach_mcast(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_mcast_req *q = call->req;
+	struct xp_qp_object *qp = xp_object_get(&h->objects, XP_KIND_QP, q->qp);
+
+	if (!qp)
+		return -ENOENT;
+	if (qp->type != XR_QPT_UD || !xt_is_group(&q->gid))
+		return xp_host_refuse(
+			h, -EINVAL,
+			qp->type == XR_QPT_UD
+				? "the GID is no multicast group (ff00::/8 or ::ffff:224.0.0.0/100)"
+				: "the QP is not of type UD");
+	if (!xr_gid_is_ipv4(&q->gid) && (q->gid.raw[1] & 0xf) == 1)
+		return xp_host_refuse(h, -EOPNOTSUPP,
+				      "groups of interface-local scope (ff01::/16) do not reach "
+				      "other hosts by UDP sockets");
+	if (xt_group_has(h->shared.groups, &q->gid, qp->xt))
+		return 0;
+	if (h->attached >= h->env.attr->max_total_mcast_qp_attach)
+		return xp_host_refuse(h, -EDQUOT, "the limit is %u attached QPs", h->attached);
+	return attach(h, qp, &q->gid);
+}
+
+int xp_do_detach_mcast(struct xp_host *h, struct xp_call *call)
+{
+	const struct xr_mcast_req *q = call->req;
+	struct xp_qp_object *qp = xp_object_get(&h->objects, XP_KIND_QP, q->qp);
+
+	if (!qp)
+		return -ENOENT;
+	if (!xt_group_has(h->shared.groups, &q->gid, qp->xt))
+		return xp_host_refuse(h, -EINVAL, "the QP is not attached to the group");
+	detach(h, qp, place_of(h, &q->gid));
+	return 0;
+}
