@@ -17,6 +17,7 @@
 
 #include "daemon/io/count.h"
 #include "daemon/io/verdict.h"
+#include "calls.h"
 #include "udp.h"
 
 #ifndef UDP_GRO
@@ -185,7 +186,7 @@ static bool receive(struct xd_udp *u)
 	rx->at = rx->count = 0;
 	for (uint32_t i = 0; i < u->rx_fds && !rx->count; i++) {
 		u->rx_turn = u->rx_turn + 1 < u->rx_fds ? u->rx_turn + 1 : 0;
-		n = recvmmsg(u->rx_fd[u->rx_turn], rx->msg, XD_UDP_RX_MESSAGES, MSG_DONTWAIT, NULL);
+		n = xd_udp_recvmmsg(u->rx_fd[u->rx_turn], rx->msg, XD_UDP_RX_MESSAGES);
 		rx->count = n > 0 ? (uint32_t)n : 0;
 	}
 	return rx->count;

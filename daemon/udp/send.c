@@ -17,6 +17,7 @@
 #include "daemon/io/count.h"
 #include "daemon/io/gso_run.h"
 #include "daemon/transport/icrc.h"
+#include "calls.h"
 #include "udp.h"
 
 #ifndef UDP_SEGMENT
@@ -298,7 +299,7 @@ static int send_first(struct xd_udp *u, int fd, uint32_t index)
 	m->count = 1;
 	b->count = b->iovs = 0;
 	add_to_batch(u, b, index);
-	n = sendmsg(fd, &b->msg[0].msg_hdr, MSG_DONTWAIT);
+	n = xd_udp_sendmsg(fd, &b->msg[0].msg_hdr);
 	f->next = next;
 	*m = whole;
 	return n < 0 ? -errno : 0;
@@ -374,7 +375,7 @@ static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 
 	while (done < b->count) {
 		xd_count(&u->stats.tx_kicks, 1);
-		n = sendmmsg(fd, b->msg + done, b->count - done, MSG_DONTWAIT);
+		n = xd_udp_sendmmsg(fd, b->msg + done, b->count - done);
 		if (n < 0) {
 			if (!refused(u, fd, b->index[done], -errno))
 				return;

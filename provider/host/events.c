@@ -2,6 +2,8 @@
 /* Events, which programs read from sockets as if the daemon had written them. */
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "requests.h"
 
@@ -11,7 +13,9 @@ static bool write_record(struct xp_event_source *src, uint32_t type)
 	const struct xr_async_event ev = { .element = src->cookie, .type = type };
 	size_t len = src->async ? sizeof(ev) : sizeof(ev.element);
 
-	if (send(src->fd, &ev, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+	/* the function of the C library is a cancellation point */
+	if (syscall(SYS_sendto, src->fd, &ev, len, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0) < 0 &&
+	    errno == EAGAIN)
 		return false;
 	src->written++;
 	return true;

@@ -45,25 +45,6 @@ uint64_t xp_host_clock(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Calls of the kernel in a round change neither errno nor whether the thread can be cancelled. */
-struct quiet {
-	int error, cancel;
-};
-
-static struct quiet begin_quiet(void)
-{
-	struct quiet q = { .error = errno };
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &q.cancel);
-	return q;
-}
-
-static void end_quiet(struct quiet q)
-{
-	pthread_setcancelstate(q.cancel, NULL);
-	errno = q.error;
-}
-
 /* ---- stages of a round -------------------------------------------------------------------- */
 
 static bool is_rung(const struct xp_host *h)
@@ -279,21 +260,20 @@ static bool gathers(struct xp_host *h)
 
 void xp_host_kick(struct xp_host *h)
 {
-	struct quiet q;
+	int saved = errno;
 
 	if (gathers(h))
 		return;
-	q = begin_quiet();
 	if (try_enter(h)) {
 		do_posted(h);
 		leave(h);
 	}
-	end_quiet(q);
+	errno = saved;
 }
 
 bool xp_host_poll(struct xp_host *h, bool watches)
 {
-	struct quiet q = begin_quiet();
+	int saved = errno;
 	bool entered = try_enter(h);
 
 	if (entered) {
@@ -301,7 +281,7 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS);
 		leave(h);
 	}
-	end_quiet(q);
+	errno = saved;
 	return entered;
 }
 
@@ -319,13 +299,13 @@ static bool signals_interrupt(void)
 
 static void wait_round(struct xp_host *h)
 {
-	struct quiet q = begin_quiet();
+	int saved = errno;
 
 	pthread_mutex_lock(&h->lock);
 	do_round(h, false, false);
 	note_poll(h, XP_WATCH_NS);
 	leave(h);
-	end_quiet(q);
+	errno = saved;
 }
 
 int xp_host_wait(struct xp_host *h, int fd)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Wakes the progress thread. */
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -8,7 +9,8 @@ void xp_progress_wake(struct xp_host *h)
 {
 	const uint64_t one = 1;
 
-	(void)!write(h->wake_fd, &one, sizeof(one)); /* full: a wake-up is pending */
+	/* no cancellation point; full: a wake-up is pending */
+	syscall(SYS_write, h->wake_fd, &one, sizeof(one));
 }
 
 void xp_progress_due(struct xp_host *h, bool left)

@@ -16,8 +16,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	) $(addprefix daemon/datapath/,fault.c fault_mads.c frame.c) daemon/io/gso_run.c \
 	$(addprefix daemon/udp/,receive.c send.c)
 
-$(eval $(call program,sim,$(sim_SRCS),transport,-lisal -lz -libverbs -lpthread \
-	-Wl$(comma)--wrap=recvmmsg$(comma)--wrap=sendmmsg$(comma)--wrap=sendmsg))
+$(eval $(call program,sim,$(sim_SRCS),transport,-lisal -lz -libverbs -lpthread))
 $(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim,parallel))
 $(eval $(call suite,long/sim,1800,$(BUILD)/sim -n 40000 -s 2001,$(BUILD)/sim,parallel long))
 

@@ -12,6 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/io/verdict.h"
 #include "daemon/transport/checksum.h"
+#include "daemon/udp/calls.h"
 #include "daemon/udp/udp.h"
 #include "selftests/lib/parse.h"
 #include "sim.h"
@@ -249,8 +250,7 @@ static int send_message(int fd, struct msghdr *h)
 	return 0;
 }
 
-int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags);
-int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
+int xd_udp_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n)
 {
 	unsigned int i;
 	int err = 0;
@@ -266,8 +266,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 	return -1;
 }
 
-ssize_t __wrap_sendmsg(int fd, struct msghdr *h, int flags);
-ssize_t __wrap_sendmsg(int fd, struct msghdr *h, int flags)
+int xd_udp_sendmsg(int fd, struct msghdr *h)
 {
 	int err = send_message(fd, h);
 
@@ -464,8 +463,7 @@ static void describe_to_daemon(const struct datagram *d, struct msghdr *h)
 		add_control(h, IPPROTO_UDP, UDP_GRO, &size, sizeof(size));
 }
 
-int __wrap_recvmmsg(int fd, struct mmsghdr *msg, unsigned int most, int flags, struct timespec *t);
-int __wrap_recvmmsg(int fd, struct mmsghdr *msg, unsigned int most, int flags, struct timespec *t)
+int xd_udp_recvmmsg(int fd, struct mmsghdr *msg, unsigned int most)
 {
 	struct sim_udp *s = socket_of(fd);
 	unsigned n = 0, want = rng_between(&s->e->w->sched, 1, most);

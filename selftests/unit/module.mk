@@ -42,5 +42,5 @@ $(eval $(call test_program,unit/hash,selftests/unit/hash_test.c daemon/io/hash.c
 $(eval $(call test_program,unit/verdict,selftests/unit/verdict_test.c $(verdict_SRCS) $(addprefix selftests/bpf/,frame.c \
 	tables.c rows-network.c rows-transport.c rows-qp.c rows-key.c),,-lpthread,,parallel))
 # Sockets of two workers, with the tables that the control thread changes
-$(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(io_SRCS) $(addprefix daemon/udp/,receive.c \
-	send.c sockets.c) $(addprefix selftests/bpf/,frame.c tables.c),transport,-lisal -lz -lpthread,60,parallel))
+$(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(io_SRCS) $(addprefix daemon/udp/, \
+	calls.c receive.c send.c sockets.c) $(addprefix selftests/bpf/,frame.c tables.c),transport,-lisal -lz -lpthread,60,parallel))
