@@ -258,7 +258,7 @@ static int set_up_tx(int fd, bool ipv6, const char *ifname, uint16_t *port)
 
 	if (!err)
 		err = receive_nothing(fd);
-	/* Members of groups on this host can be QPs of direct contexts, which have other sockets. */
+	/* Members of groups on this host can be QPs of direct contexts: they have other sockets. */
 	if (!err)
 		err = set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
 	if (!err && ipv6)

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 
 /*
- * Installs the handlers, once. ends: called first, with the address of the fault; it does not return
- * if the engine made the access. Returns 0 or a negative errno.
+ * Installs the handlers, once. ends: called first, with the address of the fault; it does not
+ * return if the engine made the access. Returns 0 or a negative errno.
  */
 int xp_fault_signals_take(void (*ends)(const void *addr));
 

@@ -182,9 +182,8 @@ int xp_do_modify_cq(struct xp_host *h, struct xp_call *call)
 	if (!cq)
 		return -ENOENT;
 	if (q->count > XR_MAX_CQ_COUNT || q->period > XR_MAX_CQ_PERIOD)
-		return xp_host_refuse(h, -EINVAL,
-				      "cq_count %u, limit %u; cq_period %u, limit %u", q->count,
-				      XR_MAX_CQ_COUNT, q->period, XR_MAX_CQ_PERIOD);
+		return xp_host_refuse(h, -EINVAL, "cq_count %u, limit %u; cq_period %u, limit %u",
+				      q->count, XR_MAX_CQ_COUNT, q->period, XR_MAX_CQ_PERIOD);
 	xp_host_enter(h);
 	if (!cq->moderated)
 		err = xt_cq_moderation_reserve(h->engine);
@@ -207,8 +206,7 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 	if (!cq)
 		return -ENOENT;
 	if (cq->obj.refs)
-		return xp_host_refuse(h, -EBUSY, "the CQ is used by %u QPs and SRQs",
-				      cq->obj.refs);
+		return xp_host_refuse(h, -EBUSY, "the CQ is used by %u QPs and SRQs", cq->obj.refs);
 	xp_host_enter(h);
 	xt_cq_drop_late(&cq->xt);
 	if (cq->moderated) {

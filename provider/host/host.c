@@ -123,8 +123,8 @@ static int make_engine(struct xp_host *h)
 	h->shared.groups = xt_groups_new();
 	h->ahs = xt_ahs_new();
 	h->doorbell = xp_shared_alloc(sizeof(*h->doorbell));
-	if (!h->shared.keys || !h->shared.qps || !h->shared.srqs || !h->shared.groups ||
-	    !h->ahs || !h->doorbell)
+	if (!h->shared.keys || !h->shared.qps || !h->shared.srqs || !h->shared.groups || !h->ahs ||
+	    !h->doorbell)
 		return -ENOMEM;
 	h->engine = xt_engine_new(&xp_engine_ops, h, &h->shared);
 	if (!h->engine)
@@ -259,16 +259,11 @@ static void destroy_objects(struct xp_host *h)
 		uint8_t kind;
 		uint32_t type;
 	} order[] = {
-		{ XP_KIND_QP, XR_MSG_DESTROY_QP },
-		{ XP_KIND_AH, XR_MSG_DESTROY_AH },
-		{ XP_KIND_MW, XR_MSG_DEALLOC_MW },
-		{ XP_KIND_MR, XR_MSG_DEREG_MR },
-		{ XP_KIND_DM, XR_MSG_FREE_DM },
-		{ XP_KIND_SRQ, XR_MSG_DESTROY_SRQ },
-		{ XP_KIND_CQ, XR_MSG_DESTROY_CQ },
-		{ XP_KIND_CHANNEL, XR_MSG_DESTROY_CHANNEL },
-		{ XP_KIND_XRCD, XR_MSG_CLOSE_XRCD },
-		{ XP_KIND_PD, XR_MSG_DEALLOC_PD },
+		{ XP_KIND_QP, XR_MSG_DESTROY_QP },   { XP_KIND_AH, XR_MSG_DESTROY_AH },
+		{ XP_KIND_MW, XR_MSG_DEALLOC_MW },   { XP_KIND_MR, XR_MSG_DEREG_MR },
+		{ XP_KIND_DM, XR_MSG_FREE_DM },	     { XP_KIND_SRQ, XR_MSG_DESTROY_SRQ },
+		{ XP_KIND_CQ, XR_MSG_DESTROY_CQ },   { XP_KIND_CHANNEL, XR_MSG_DESTROY_CHANNEL },
+		{ XP_KIND_XRCD, XR_MSG_CLOSE_XRCD }, { XP_KIND_PD, XR_MSG_DEALLOC_PD },
 	};
 	struct xr_handle_req req = { 0 };
 	struct xp_call c = { .req = &req, .req_len = sizeof(req) };

@@ -50,8 +50,8 @@ struct xp_host {
 	struct xt_qp *qp_of_slot[XP_HOST_QPS];
 	uint32_t next_slot; /* where the search for a free one begins */
 	uint32_t next_pd, next_xrcd;
-	uint64_t dm_bytes; /* of device memory */
-	uint32_t max_mtu; /* of the port, bytes, as it was when the daemon was asked last */
+	uint64_t dm_bytes;	 /* of device memory */
+	uint32_t max_mtu;	 /* of the port, bytes, as it was when the daemon was asked last */
 	struct xp_group *groups; /* to which QPs are attached */
 	uint32_t n_groups, attached;
 	uint32_t ifindex; /* of the device's interface */
@@ -68,8 +68,8 @@ struct xp_host {
 	struct xt_frame frames[XD_BATCH];
 
 	/* Any thread, atomic */
-	uint64_t next;	 /* when a round is due */
-	uint64_t polled; /* time of the last round in which a thread of the program received */
+	uint64_t next;	  /* when a round is due */
+	uint64_t polled;  /* time of the last round in which a thread of the program received */
 	uint64_t covered; /* sum of times in which the program received soon again, ns */
 	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
 	uint64_t active;   /* time of the last round of a thread of the program */

@@ -62,8 +62,7 @@ static int check_descriptor(struct xp_host *h, const struct xr_mr_segment *s, in
 				      "the descriptor is of neither a dma-buf nor a memfd that is "
 				      "sealed against shrinking");
 	size = lseek(fd, 0, SEEK_END);
-	if (size < 0 || s->offset + s->length < s->offset ||
-	    s->offset + s->length > (uint64_t)size)
+	if (size < 0 || s->offset + s->length < s->offset || s->offset + s->length > (uint64_t)size)
 		return xp_host_refuse(h, -EFAULT, "the descriptor has %lld bytes", (long long)size);
 	return 0;
 }
@@ -387,9 +386,7 @@ int xp_do_rereg_mr(struct xp_host *h, struct xp_call *call)
 	if (!to.pd)
 		return -ENOENT;
 	reg = (struct xr_reg_mr_req){
-		.access = q->rereg_flags & IBV_REREG_MR_CHANGE_ACCESS
-				  ? q->reg.access
-				  : mr->access,
+		.access = q->rereg_flags & IBV_REREG_MR_CHANGE_ACCESS ? q->reg.access : mr->access,
 		.addr = new_memory ? q->reg.addr : mr->addr,
 		.length = new_memory ? q->reg.length : mr->length,
 		.iova = new_memory ? q->reg.iova : mr->iova,
@@ -497,10 +494,9 @@ int xp_do_reserved_lkey(struct xp_host *h, struct xp_call *call)
 
 	whole_address_space(h->reserved_lkey_seg);
 	xp_host_enter(h);
-	h->reserved_lkey = (struct xt_mem){ .ops = &xp_local_ops,
-					    .length = UINT64_MAX,
-					    .nseg = 2,
-					    .seg = h->reserved_lkey_seg };
+	h->reserved_lkey = (struct xt_mem){
+		.ops = &xp_local_ops, .length = UINT64_MAX, .nseg = 2, .seg = h->reserved_lkey_seg
+	};
 	h->reserved_lkey_mem = &h->reserved_lkey;
 	xp_host_leave_quietly(h);
 	xp_reply(call, &rep, sizeof(rep));

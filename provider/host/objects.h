@@ -29,8 +29,8 @@ struct xp_object {
 };
 
 struct xp_objects {
-	struct xp_object **of; /* by handle - 1 */
-	uint32_t room, free;   /* free: handles below are in use */
+	struct xp_object **of;			 /* by handle - 1 */
+	uint32_t room, free;			 /* free: handles below are in use */
 	uint32_t used[XP_KINDS], most[XP_KINDS]; /* objects, and their limit */
 };
 

@@ -18,9 +18,15 @@ int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
 }
 
 static const char *const kind_names[XP_KINDS] = {
-	[XP_KIND_PD] = "PDs",	[XP_KIND_MR] = "regions", [XP_KIND_CHANNEL] = "channels",
-	[XP_KIND_CQ] = "CQs",	[XP_KIND_QP] = "QPs",	  [XP_KIND_AH] = "address handles",
-	[XP_KIND_SRQ] = "SRQs", [XP_KIND_MW] = "windows", [XP_KIND_DM] = "pieces of device memory",
+	[XP_KIND_PD] = "PDs",
+	[XP_KIND_MR] = "regions",
+	[XP_KIND_CHANNEL] = "channels",
+	[XP_KIND_CQ] = "CQs",
+	[XP_KIND_QP] = "QPs",
+	[XP_KIND_AH] = "address handles",
+	[XP_KIND_SRQ] = "SRQs",
+	[XP_KIND_MW] = "windows",
+	[XP_KIND_DM] = "pieces of device memory",
 	[XP_KIND_XRCD] = "XRC domains",
 };
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Direct contexts access the memory of the program where it is, so a program can unmap it under a transfer.
 
-XR_PATH=direct
+export XR_PATH=direct
 load helpers
 
 @test "an access to memory that is no longer mapped fails and the program goes on" {

@@ -211,7 +211,7 @@ static struct xr_queue *find_srq_ring(void)
 
 	MUST(f, "/proc/self/maps");
 	while (!q && fgets(line, sizeof(line), f))
-		if ((strstr(line, "/memfd:xroce-rings") || strstr(line, " rw-p 00000000 00:00 0")) &&
+		if ((strstr(line, "memfd:xroce-rings") || strstr(line, " rw-p 00000000 00:00 ")) &&
 		    sscanf(line, "%p-%p", &start, &end) == 2)
 			q = queue_in(start, end);
 	fclose(f);

@@ -213,9 +213,9 @@ static void test_own_faults(void)
 	MUST(!pthread_create(&t, NULL, fault_in_thread, NULL) && !pthread_join(t, NULL), "thread");
 	MUST(own == 4, "own fault in a thread without verbs");
 	MUST(!pthread_sigmask(SIG_BLOCK, NULL, &mask) && !sigismember(&mask, SIGSEGV), "mask");
-	MUST(!sigaction(SIGSEGV, NULL, &sa) && sa.sa_sigaction == on_own && sa.sa_flags & SA_SIGINFO,
-	     "the program's handler is reported");
-	MUST((void *)signal(SIGSEGV, on_plain) == (void *)on_own, "signal() reports the old handler");
+	MUST(!sigaction(SIGSEGV, NULL, &sa) && sa.sa_sigaction == on_own, "sigaction() reports");
+	MUST(sa.sa_flags & SA_SIGINFO, "sigaction() reports the flags");
+	MUST((void *)signal(SIGSEGV, on_plain) == (void *)on_own, "signal() reports");
 	fault();
 	MUST(plain == 1 && own == 4, "handler of signal()");
 	test_unmapped();
