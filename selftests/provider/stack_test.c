@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,8 @@ static union {
 	struct statx stx;
 	struct dirent entry;
 	glob_t glob;
+	struct sigaction action;
+	sigset_t mask;
 } out;
 static struct dirent *entry, **entries;
 
@@ -145,6 +148,10 @@ static struct dirent *entry, **entries;
 	X(setfsuid, int, (uid_t), (NOBODY))                                                        \
 	X(madvise, int, (void *, size_t, int), (NULL, 4096, MADV_DONTNEED))                        \
 	X(mremap, void *, (void *, size_t, size_t, int, ...), (NULL, 4096, 4096, 0))               \
+	X(sigaction, int, (int, const void *, void *), (SIGSEGV, NULL, &out))                      \
+	X(signal, void *, (int, void *), (SIGUSR1, NULL))                                          \
+	X(sigprocmask, int, (int, const void *, void *), (SIG_BLOCK, NULL, &out))                  \
+	X(pthread_sigmask, int, (int, const void *, void *), (SIG_BLOCK, NULL, &out))              \
 	X(prctl, int, (int, ...), (PR_SET_DUMPABLE, 0ul))                                          \
 	X(dlopen, void *, (const char *, int), (g->path, RTLD_NOW))
 
