@@ -5,6 +5,7 @@
  *
  * Linux before 5.14 lacks the call. There, a byte of each page is read, or an atomic operation adds
  * 0 to a word of it, which changes nothing, under the guard that ends accesses with an error.
+ * Memory that may be written but not read passes there, as processors can read it.
  */
 #include <errno.h>
 #include <stdbool.h>
