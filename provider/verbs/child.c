@@ -110,14 +110,17 @@ static void replace_fds(const struct xp_context *ctx, const struct xp_context *c
 		replace_fd(ctx->token_fd, child->token_fd);
 }
 
-/* Opens a child context, with the right to import from ctx if the parent still has it open. */
+/*
+ * Opens a child context, with the right to import from ctx if the parent still has it open. Nothing
+ * can be imported from a direct context, but its child can be direct, too.
+ */
 static struct xp_context *open_child(const struct xp_context *ctx)
 {
 	struct ibv_device *ibdev = &ctx->dev->ibdev;
 	struct ibv_context *ibctx = NULL;
 	struct xp_token_file t;
 
-	if (xp_token_file_read(ctx->token_fd, &t))
+	if (!ctx->host && xp_token_file_read(ctx->token_fd, &t))
 		ibctx = ctx->open(ibdev, t.token);
 	if (!ibctx)
 		ibctx = ctx->open(ibdev, NULL);
