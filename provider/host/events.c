@@ -59,6 +59,11 @@ void xp_events_retry(struct xp_host *h)
 	}
 }
 
+void xp_events_end(struct xp_host *h)
+{
+	shutdown(h->env.lent.events, SHUT_WR);
+}
+
 uint32_t xp_event_end(struct xp_host *h, struct xp_event_source *src)
 {
 	struct xp_event_source **at = &h->blocked;

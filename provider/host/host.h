@@ -35,6 +35,7 @@ struct xp_host_env {
 	struct xp_lent lent;
 	const struct xr_query_device_rep *attr;
 	unsigned int vectors; /* completion vectors */
+	int control;	      /* the connection to the daemon, to see that it hangs up */
 	/* Sends a request to the daemon; for use in call() and open() only. */
 	int (*request)(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
 		       size_t rep_len);

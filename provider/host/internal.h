@@ -120,6 +120,14 @@ void xp_progress_due(struct xp_host *h, bool left);
 
 extern const struct xt_ops xp_engine_ops;
 
+/* ---- events.c ---- */
+
+/*
+ * The daemon has ended: programs read the end of the socket of asynchronous events, once they have
+ * read what was written to it. That is IBV_EVENT_DEVICE_FATAL. Any thread
+ */
+void xp_events_end(struct xp_host *h);
+
 /* ---- local.c ---- */
 
 /* Memory of the program, accessed where it is */

@@ -121,6 +121,7 @@ static int open_host(struct xp_context *ctx)
 	struct xp_host_env env = {
 		.attr = &ctx->attr,
 		.vectors = ctx->workers,
+		.control = ctx->conn.fd,
 		.request = request_for_host,
 		.arg = ctx,
 		.why = ctx->conn.why,
