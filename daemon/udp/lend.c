@@ -33,6 +33,7 @@ static int open_slot(struct xd_udp_slots *s, uint32_t slot, uint32_t count)
 		close(fd);
 		return err;
 	}
+	s->receive_buffer = xd_udp_receive_buffer(fd);
 	s->slot[slot] = (struct xd_udp_slot){ .fd = fd, .state = XD_UDP_SLOT_FREE };
 	return 0;
 }
@@ -193,11 +194,11 @@ static void drain(int fd)
 static const char *spoiled(const struct xd_udp_slots *s, int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
-	struct sockaddr_storage peer;
-	socklen_t len = sizeof(peer);
+	sa_family_t family;
+	socklen_t len = sizeof(family); /* the kernel refuses more than an address has */
 	char ifname[64] = "";
 
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &len))
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &family, &len))
 		return "it is connected";
 	len = sizeof(ifname) - 1;
 	if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, &len) || strcmp(ifname, s->ifname))
@@ -213,7 +214,7 @@ void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot)
 	const char *why = spoiled(s, fd);
 
 	if (!why) {
-		err = xd_udp_reset_rx(fd, s->ipv6);
+		err = xd_udp_reset_rx(fd, s->ipv6, s->receive_buffer);
 		why = err ? strerror(-err) : NULL;
 	}
 	drain(fd);

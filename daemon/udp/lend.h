@@ -31,7 +31,8 @@ struct xd_udp_slots {
 	bool ipv6;
 	const char *ifname;
 	uint32_t workers;
-	int steering_fd; /* socket of the first worker */
+	int steering_fd;	 /* socket of the first worker */
+	uint32_t receive_buffer; /* bytes of each slot when it was opened, as the kernel counts */
 	uint32_t count;
 	uint32_t next; /* slot to be lent next: the one that has been free for the longest time */
 	struct xd_udp_slot slot[XD_MAX_SLOTS];

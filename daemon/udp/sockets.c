@@ -144,7 +144,6 @@ static int set_receiving(int fd, bool ipv6, bool shared, bool multicast)
 		err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (err)
 		return err;
-	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
 	/* A datagram of a group arrives at all sockets of the port, also if they share it. */
 	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, multicast);
 	if (ipv6)
@@ -164,7 +163,10 @@ static int set_up_rx(int fd, bool ipv6, const struct xd_udp_place *place, bool s
 
 	if (!err)
 		err = set_receiving(fd, ipv6, shared, multicast);
-	return err ? err : bind_rx(fd, ipv6, place, shared);
+	if (err)
+		return err;
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
+	return bind_rx(fd, ipv6, place, shared);
 }
 
 int xd_udp_open_rx(bool ipv6, const struct xd_udp_place *place, bool shared, bool multicast)
@@ -212,10 +214,13 @@ static int set_defaults(int fd, bool ipv6)
 	return err;
 }
 
-int xd_udp_reset_rx(int fd, bool ipv6)
+int xd_udp_reset_rx(int fd, bool ipv6, uint32_t receive_buffer)
 {
 	int err = set_defaults(fd, ipv6);
 
+	/* Without CAP_NET_ADMIN, which a daemon drops, this could shrink a buffer that is large. */
+	if (xd_udp_receive_buffer(fd) < receive_buffer)
+		set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
 	return err ? err : set_receiving(fd, ipv6, true, false);
 }
 

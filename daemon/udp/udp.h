@@ -210,9 +210,10 @@ int xd_udp_steer(int fd, const struct xd_udp_steering *s);
 int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot);
 /*
  * Sets all options of a socket that receives which a borrower may have changed, as
- * xd_udp_open_rx() with shared does.
+ * xd_udp_open_rx() with shared does. receive_buffer: the size that it had then. A buffer that the
+ * borrower has shrunk stays smaller if that size takes a privilege.
  */
-int xd_udp_reset_rx(int fd, bool ipv6);
+int xd_udp_reset_rx(int fd, bool ipv6, uint32_t receive_buffer);
 
 /* Returns the size of the receive buffer in bytes, as the kernel counts them. */
 uint32_t xd_udp_receive_buffer(int fd);

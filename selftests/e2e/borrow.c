@@ -2,16 +2,16 @@
 /*
  * borrow SOCKET USER hold COUNT    borrows COUNT slots, and prints each received packet
  * borrow SOCKET USER cycles COUNT  borrows a slot in a process that is killed, again and again
- * borrow SOCKET USER spoil IPV6     connects the borrowed socket, so that it cannot be lent again
+ * borrow SOCKET USER spoil IPV6    connects the borrowed socket, so that it cannot be lent again
  *
- * Borrows slots of a daemon as USER, without the verbs provider. A line for each slot: "slot S
- * modulus M rest R ports N", or "refused ERRNO TEXT". `hold` prints "ready" then, and "slot S gets
+ * Borrows slots of a daemon as USER (UID or UID:GID), without the verbs provider. A line for each slot: "slot S
+ * modulus M rest R ports N buffer BYTES", or "refused ERRNO TEXT". `hold` prints "ready" then, and "slot S gets
  * QPN" for each packet, until its standard input ends.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pwd.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,8 +71,9 @@ static bool borrow(struct slot *s)
 	else if (!fds_match(&s->conn, &s->lent))
 		printf("wrong descriptors\n");
 	else
-		printf("slot %u modulus %u rest %u ports %u\n", s->lent.slot, s->lent.qpn_modulus,
-		       s->lent.qpn_rest, s->lent.ports);
+		printf("slot %u modulus %u rest %u ports %u buffer %u\n", s->lent.slot,
+		       s->lent.qpn_modulus, s->lent.qpn_rest, s->lent.ports,
+		       s->lent.receive_buffer);
 	return !s->status;
 }
 
@@ -147,13 +148,14 @@ static void spoil(const char *peer)
 		printf("connect: %s\n", strerror(errno));
 }
 
-static void become(const char *name)
+/* user: "UID" or "UID:GID"; a user who is not root has no other groups */
+static void become(const char *user)
 {
-	const struct passwd *p = getpwnam(name);
 	char *end;
-	uid_t uid = p ? p->pw_uid : (uid_t)strtoul(name, &end, 10);
+	uid_t uid = (uid_t)strtoul(user, &end, 10);
+	gid_t gid = *end == ':' ? (gid_t)strtoul(end + 1, NULL, 10) : uid;
 
-	if (uid && (setgid(uid) || setuid(uid)))
+	if (uid && (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
 		exit(1);
 }
 
