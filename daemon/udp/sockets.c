@@ -2,7 +2,6 @@
 /* Opens the UDP sockets of a worker. No option here needs a privilege; some do more with one. */
 #include <errno.h>
 #include <linux/filter.h>
-#include <linux/sock_diag.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <sys/time.h>
@@ -382,16 +381,6 @@ uint32_t xd_udp_receive_buffer(int fd)
 
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &len);
 	return (uint32_t)size;
-}
-
-uint64_t xd_udp_dropped(int fd)
-{
-	uint32_t info[SK_MEMINFO_VARS] = { 0 };
-	socklen_t len = sizeof(info);
-
-	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
-		return 0;
-	return info[SK_MEMINFO_DROPS];
 }
 
 void xd_udp_solicit(int fd, bool ipv6, unsigned int ifindex, int family, const uint8_t *addr)

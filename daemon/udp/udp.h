@@ -217,8 +217,6 @@ int xd_udp_reset_rx(int fd, bool ipv6, uint32_t receive_buffer);
 
 /* Returns the size of the receive buffer in bytes, as the kernel counts them. */
 uint32_t xd_udp_receive_buffer(int fd);
-/* Returns how many datagrams the kernel has dropped because the buffer was full. */
-uint64_t xd_udp_dropped(int fd);
 
 /* ---- receive.c ---- */
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* UDP sockets of a worker as struct xd_socket. */
+#include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/io/count.h"
@@ -41,12 +43,23 @@ static bool sends_gso(const struct xd_socket *s)
 	return __atomic_load_n(&xd_const_udp_of(s)->tx.joins, __ATOMIC_RELAXED);
 }
 
+/* Returns how many datagrams the kernel has dropped because the buffer was full. */
+static uint64_t dropped_of(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len))
+		return 0;
+	return info[SK_MEMINFO_DROPS];
+}
+
 static uint64_t dropped(const struct xd_udp *u)
 {
 	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < u->rx_fds; i++)
-		n += xd_udp_dropped(u->rx_fd[i]);
+		n += dropped_of(u->rx_fd[i]);
 	return n;
 }
 
