@@ -4,10 +4,12 @@
  * which limit it reached. The linker redirects xd_identity_open() to this file (module.mk), so that
  * clients can belong to any user.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -504,6 +506,9 @@ static void test_processes(void)
 		     !reg_private(&a, domain, p, 8, RW));
 	TAP_OK(a.client->user->bytes.memory <= charged + mover,
 	       "not for each address space that the client replaces");
+	/* the mover that was replaced last has ended */
+	for (i = 0; i < 5000 && a.client->user->bytes.memory > charged; i++)
+		usleep(1000), settle();
 	open_as(&b, ALICE);
 	domain = alloc_pd(&b);
 	fake.opt.user_max_memory = a.client->user->bytes.memory + mover / 2;
@@ -529,10 +534,54 @@ long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 	return n == SYS_pidfd_send_signal && kills_fail ? 0 : __real_syscall(n, a, b, c, d, e, f);
 }
 
+static struct xd_user *user_of(uid_t uid)
+{
+	struct xd_user *u = fake_clients()->limits.users;
+
+	while (u && u->uid != uid)
+		u = u->next;
+	return u;
+}
+
+/* Returns true if all threads of a process are stopped. */
+static bool is_stopped(pid_t pid)
+{
+	char path[320], state = 'T';
+	const struct dirent *thread;
+	FILE *stat;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	while (dir && state == 'T' && (thread = readdir(dir))) {
+		if (thread->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, thread->d_name);
+		stat = fopen(path, "re");
+		if (!stat || fscanf(stat, "%*d %*s %c", &state) != 1)
+			state = '?';
+		if (stat)
+			fclose(stat);
+	}
+	if (dir)
+		closedir(dir);
+	return dir && state == 'T';
+}
+
+/* A mover that still runs when its socket is shut down ends by itself. */
+static bool stop(pid_t pid)
+{
+	kill(pid, SIGSTOP);
+	for (int i = 0; i < 5000 && !is_stopped(pid); i++)
+		usleep(1000);
+	return is_stopped(pid);
+}
+
 /* A client of Alice ends while its mover hangs. Returns the mover, or -errno of registering. */
 static pid_t leave_mover(void *p, struct conn *c)
 {
 	struct xd_mover_state s;
+	const struct xd_user *u;
 	uint32_t domain;
 	int err;
 
@@ -543,20 +592,14 @@ static pid_t leave_mover(void *p, struct conn *c)
 	if (err)
 		return err;
 	xd_mover_state(xd_proc_mover(xd_client_proc(c->client)), &s);
-	kill(s.pid, SIGSTOP);
+	MUST(stop(s.pid));
 	kills_fail = true;
 	disconnect(c);
+	/* it is killed when the client has ended, which takes several turns */
+	for (int i = 0; i < 5000 && (u = user_of(ALICE)) && u->clients; i++)
+		usleep(1000), settle();
 	kills_fail = false;
 	return s.pid;
-}
-
-static struct xd_user *user_of(uid_t uid)
-{
-	struct xd_user *u = fake_clients()->limits.users;
-
-	while (u && u->uid != uid)
-		u = u->next;
-	return u;
 }
 
 static void test_hanging_processes(void)
