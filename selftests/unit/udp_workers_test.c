@@ -108,13 +108,12 @@ static int open_worker(struct worker *w, uint32_t number)
 {
 	const struct xd_udp_place place = { "lo", NULL };
 	const struct spec spec = { OP(UD(SEND_ONLY)), .qp = QP_UD4, .payload = 64 };
-	struct xd_udp *u = calloc(1, sizeof(*u));
+	static const uint8_t mac[6];
+	struct xd_udp *u = xd_udp_new(xd_udp_has_ipv6(), mac, true);
 
 	frame_build(&spec, &w->frame);
 	w->u = u;
 	w->number = number;
-	u->ipv6 = xd_udp_has_ipv6();
-	u->tx.joins = true;
 	u->socket.fd = u->rx_fd[0] = xd_udp_open_rx(u->ipv6, &place, true, !number);
 	u->rx_fds = 1;
 	if (u->socket.fd < 0)
@@ -149,6 +148,14 @@ static struct xr_addr address(uint32_t ipv4)
 	return gid;
 }
 
+static uint64_t all_stats(const struct xd_udp *u)
+{
+	struct xd_socket_stats stats;
+
+	xd_socket_stats(&u->socket, &stats);
+	return stats.tx_gso_packets + stats.rx_ring_full;
+}
+
 /* Returns the sum of counters of the workers' sockets. */
 static uint64_t change_tables(const struct worker *worker)
 {
@@ -175,8 +182,7 @@ static uint64_t change_tables(const struct worker *worker)
 		if (round % 8 == 7)
 			xd_tables_del_addr(tables, &here);
 		for (int i = 0; i < WORKERS; i++)
-			sum += xd_counted(&worker[i].u->stats.tx_gso_packets) +
-			       xd_udp_dropped(worker[i].u->socket.fd);
+			sum += all_stats(worker[i].u);
 	}
 	return sum;
 }
