@@ -33,6 +33,10 @@ int xp_do_create_channel(struct xp_host *h, struct xp_call *call)
 		free(ch);
 		return err;
 	}
+	xp_host_enter(h);
+	ch->next = h->channels;
+	h->channels = ch;
+	xp_host_leave_quietly(h);
 	rep.handle = ch->obj.handle;
 	xp_reply(call, &rep, sizeof(rep));
 	call->rep_fds[0] = fds[0];
@@ -44,11 +48,17 @@ int xp_do_destroy_channel(struct xp_host *h, struct xp_call *call)
 {
 	const struct xr_handle_req *q = call->req;
 	struct xp_channel_object *ch = xp_object_get(&h->objects, XP_KIND_CHANNEL, q->handle);
+	struct xp_channel_object **at;
 
 	if (!ch)
 		return -ENOENT;
 	if (ch->obj.refs)
 		return xp_host_refuse(h, -EBUSY, "the channel is used by %u CQs", ch->obj.refs);
+	xp_host_enter(h);
+	for (at = &h->channels; *at != ch; at = &(*at)->next)
+		;
+	*at = ch->next;
+	xp_host_leave_quietly(h);
 	xp_object_del(&h->objects, &ch->obj);
 	close(ch->fd);
 	free(ch);

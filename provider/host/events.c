@@ -61,7 +61,15 @@ void xp_events_retry(struct xp_host *h)
 
 void xp_events_end(struct xp_host *h)
 {
+	struct xp_channel_object *ch;
+
+	/* A round that runs now ends first. */
+	pthread_mutex_lock(&h->lock);
+	h->ended = true;
 	shutdown(h->env.lent.events, SHUT_WR);
+	for (ch = h->channels; ch; ch = ch->next)
+		shutdown(ch->fd, SHUT_WR);
+	pthread_mutex_unlock(&h->lock);
 }
 
 uint32_t xp_event_end(struct xp_host *h, struct xp_event_source *src)

@@ -61,6 +61,7 @@ struct xp_host {
 	struct xt_engine *engine;
 	struct xt_flow flow; /* of all QPs */
 	uint64_t now;
+	struct xp_channel_object *channels;
 	struct xp_event_source *blocked; /* events for which their socket had no room */
 	bool held;			 /* packets wait for those that the program sends next */
 	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
@@ -77,6 +78,7 @@ struct xp_host {
 	uint64_t wakes_at; /* when the progress thread wakes by itself */
 	int wake_fd;
 	bool stop;
+	bool ended; /* the daemon has: no more rounds, so that the provider flushes all work */
 	pthread_t thread;
 };
 
@@ -123,8 +125,8 @@ extern const struct xt_ops xp_engine_ops;
 /* ---- events.c ---- */
 
 /*
- * The daemon has ended: programs read the end of the socket of asynchronous events, once they have
- * read what was written to it. That is IBV_EVENT_DEVICE_FATAL. Any thread
+ * The daemon has ended: programs read the end of all sockets of events, once they have read what
+ * was written to them. That is IBV_EVENT_DEVICE_FATAL. Any thread, which does not have the engine
  */
 void xp_events_end(struct xp_host *h);
 

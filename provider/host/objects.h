@@ -61,6 +61,7 @@ struct xp_pd {
 struct xp_channel_object {
 	struct xp_object obj;
 	int fd; /* end to write to */
+	struct xp_channel_object *next;
 };
 
 struct xp_cq_object {
