@@ -28,7 +28,7 @@ $(foreach f,$(E2E_SOCKET),$(eval \
 $(foreach f,$(filter-out $(E2E_SOCKET) $(E2E_LONG) $(E2E_OWN_WAY),$(E2E_FILES)),$(eval \
 	$(call suite,long/$(call socket_name,$(f)),900,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),root long)))
 # The same with direct contexts, whose engine runs in the program
-E2E_DIRECT := $(addprefix selftests/e2e/,10-pingpong.bats 15-unreliable.bats)
+E2E_DIRECT := $(addprefix selftests/e2e/,26-xrc.bats 30-verify.bats 35-memory.bats 36-regions.bats 37-direct.bats 70-events.bats)
 $(foreach f,$(E2E_DIRECT),$(eval \
 	$(call suite,direct/$(basename $(notdir $(f))),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),host root)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
