@@ -27,7 +27,7 @@ PROGRAMS += $(BUILD)/libxroce.so.1
 
 # The transport in the program, which libxroce.so loads for direct contexts
 HOST_SRCS := $(addprefix provider/host/, \
-		ah.c cq.c dm.c engine_ops.c events.c fast_mr.c host.c local.c mcast.c mr.c mw.c objects.c pd.c \
+		ah.c cq.c daemon_end.c dm.c engine_ops.c events.c fast_mr.c host.c local.c mcast.c mr.c mw.c objects.c pd.c \
 		populate.c progress.c qp.c reply.c rounds.c srq.c wake.c xrc.c) \
 	$(transport_SRCS) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \

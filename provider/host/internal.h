@@ -130,6 +130,14 @@ extern const struct xt_ops xp_engine_ops;
  */
 void xp_events_end(struct xp_host *h);
 
+/* ---- daemon_end.c ---- */
+
+/*
+ * The daemon has ended: the objects are gone, as those of a device that was removed. Its sockets are
+ * given back, as another daemon cannot have the port before.
+ */
+void xp_daemon_ended(struct xp_host *h);
+
 /* ---- local.c ---- */
 
 /* Memory of the program, accessed where it is */

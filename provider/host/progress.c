@@ -57,14 +57,21 @@ static void sleep_until(struct xp_host *h, bool watch, uint64_t until)
 {
 	struct pollfd p[] = {
 		{ .fd = h->wake_fd, .events = POLLIN },
+		{ .fd = h->env.control }, /* POLLHUP */
 		{ .fd = h->socket->fd, .events = POLLIN },
 	};
 	uint64_t now = xp_host_clock(), ns = until > now ? until - now : 0, value;
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000),
 			       .tv_nsec = (long)(ns % 1000000000) };
 
-	if (ppoll(p, watch ? 2 : 1, until == XT_NEVER ? NULL : &ts, NULL) > 0 && p[0].revents)
+	if (ppoll(p, watch ? 3 : 2, until == XT_NEVER ? NULL : &ts, NULL) <= 0)
+		return;
+	if (p[0].revents)
 		(void)!read(h->wake_fd, &value, sizeof(value));
+	if (p[1].revents) {
+		h->env.control = -1;
+		xp_daemon_ended(h);
+	}
 }
 
 static void set_progress(struct xp_host *h, enum xp_progress what)

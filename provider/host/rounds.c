@@ -203,7 +203,12 @@ static void do_posted(struct xp_host *h)
 
 static bool try_enter(struct xp_host *h)
 {
-	return !pthread_mutex_trylock(&h->lock);
+	if (pthread_mutex_trylock(&h->lock))
+		return false;
+	if (__builtin_expect(!h->ended, true))
+		return true;
+	pthread_mutex_unlock(&h->lock);
+	return false;
 }
 
 /*
@@ -302,7 +307,8 @@ static void wait_round(struct xp_host *h)
 	int saved = errno;
 
 	pthread_mutex_lock(&h->lock);
-	do_round(h, false, false);
+	if (!h->ended)
+		do_round(h, false, false);
 	note_poll(h, XP_WATCH_NS);
 	leave(h);
 	errno = saved;

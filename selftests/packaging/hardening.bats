@@ -8,7 +8,7 @@ setup_file() {
 }
 
 PROGRAMS=(xroced xroce)
-LIBRARIES=(libxroce.so libxroce-dl.so)
+LIBRARIES=(libxroce.so libxroce-dl.so libxroce-direct.so)
 
 # each FILE... -- COMMAND...: runs the command with the path of each built file; shows the files for which it fails
 each() {

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/udp/udp.h"
+#include "internal.h"
+
+/* Other threads may be in calls with the descriptors, so these keep their numbers. */
+static void give_back_sockets(struct xp_host *h)
+{
+	struct xd_udp *u = xd_udp_of(h->socket);
+	int nothing = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (nothing < 0)
+		return;
+	dup3(nothing, u->socket.fd, O_CLOEXEC);
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		if (u->tx.fd[i] >= 0)
+			dup3(nothing, u->tx.fd[i], O_CLOEXEC);
+	close(nothing);
+}
+
+void xp_daemon_ended(struct xp_host *h)
+{
+	xp_events_end(h);
+	pthread_mutex_lock(&h->lock);
+	give_back_sockets(h);
+	pthread_mutex_unlock(&h->lock);
+}
