@@ -31,7 +31,7 @@ HOST_SRCS := $(addprefix provider/host/, \
 		populate.c progress.c qp.c reply.c rounds.c srq.c wake.c xrc.c) \
 	$(transport_SRCS) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \
-	$(addprefix daemon/udp/,calls.c receive.c send.c sockets.c udp_socket.c)
+	$(addprefix daemon/udp/,calls.c receive.c send.c udp_socket.c)
 $(eval $(call shared_library,libxroce-direct.so,$(HOST_SRCS),provider/host/libxroce-direct.map,\
 	-Wl$(comma)-z$(comma)defs -pthread -lisal -lz))
 PROGRAMS += $(BUILD)/libxroce-direct.so

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/io/io.h"
 #include "connection.h"
 #include "events.h"
 #include "handles.h"
@@ -51,6 +52,7 @@ struct xd_clients {
 	struct xd_monitors monitors;
 	struct xd_programs programs;
 	struct xd_walk walk[XD_WALKS];
+	struct xd_client *borrower[XD_MAX_SLOTS]; /* of each slot; NULL: none */
 	struct xd_timer *trim;
 	uint64_t trimmed; /* time, before which freed memory is not returned again */
 };

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include <xroce/control.h>
+#include <xroce/wire.h>
 
 #include "daemon/transport/transport.h"
 
@@ -171,6 +172,15 @@ struct xd_loan {
 struct xd_slots_state {
 	uint32_t total, lent, retired;
 };
+
+/* Returns true if packets to a QPN go to a slot while it is lent, and its number. */
+static inline bool xd_slot_of_qpn(const struct xd_slots_state *state, uint32_t qpn, uint32_t *slot)
+{
+	if (!state->total || qpn == XR_GSI_QPN || !(qpn & 1))
+		return false;
+	*slot = (qpn >> 1) % state->total;
+	return true;
+}
 
 /* ---- the way of a device -------------------------------------------------------------------- */
 

@@ -30,7 +30,7 @@ struct xt_ahs *xd_client_ahs(struct xd_client *c)
 static int set_path(struct xd_ah *ah, const struct xt_path *path)
 {
 	struct xd_client *c = ah->obj.client;
-	const struct xt_path used = xd_path_for_faults(c, path, 0);
+	const struct xt_path used = xd_path_to_qp(c, path, 0);
 	int err = xt_ahs_prepare(c->objects->ahs, ah->obj.handle);
 
 	if (err)
@@ -112,7 +112,7 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	}
 	if (err)
 		return;
-	used = xd_path_for_faults(ah->obj.client, path, 0);
+	used = xd_path_to_qp(ah->obj.client, path, 0);
 	if (memcmp(old, &used, sizeof(used)))
 		set_path(ah, path);
 }

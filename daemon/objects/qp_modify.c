@@ -148,7 +148,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 
 	xd_qp_publish_changes(qp);
 	if (path) {
-		used = xd_path_for_faults(c, path, dest_of(qp, q));
+		used = xd_path_to_qp(c, path, dest_of(qp, q));
 		path = &used;
 	}
 	err = xd_object_charge(&qp->obj, xt_qp_more_bytes(qp->xt, &q->attr, q->attr_mask));
@@ -270,7 +270,7 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 		return;
 	xd_worker_pause(dev->workers, qp->worker);
 	xt_qp_query(qp->xt, &attr);
-	used = xd_path_for_faults(qp->obj.client, path, attr.dest_qp_num);
+	used = xd_path_to_qp(qp->obj.client, path, attr.dest_qp_num);
 	old = xt_qp_path(qp->xt);
 	if (memcmp(old, &used, sizeof(used)))
 		xt_qp_set_path(qp->xt, &used);

@@ -8,6 +8,7 @@
 #include "daemon/clients/request.h"
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/io/io.h"
 #include "daemon/netdev/net.h"
 
 /* A request that waits for its next hop */
@@ -95,14 +96,25 @@ static uint32_t user_of(const struct xd_client *c, uint32_t qpn)
 							      : c->identity.uid;
 }
 
-struct xt_path xd_path_for_faults(const struct xd_client *c, const struct xt_path *path,
-				  uint32_t dest_qpn)
+static bool is_of_slot(const struct xd_client *c, uint32_t qpn)
+{
+	struct xd_slots_state slots;
+	uint32_t slot;
+
+	xd_io_slots(c->dev->io, &slots);
+	return xd_slot_of_qpn(&slots, qpn, &slot);
+}
+
+struct xt_path xd_path_to_qp(const struct xd_client *c, const struct xt_path *path,
+			     uint32_t dest_qpn)
 {
 	const struct xd_faults *f = xd_workers_faults(c->dev->workers);
 	struct xt_path p = *path;
 
-	if ((p.loopback || xt_is_group(&p.dgid)) && xd_faults_of_user(f, c->identity.uid) &&
-	    xd_faults_of_user(f, user_of(c, dest_qpn)))
+	if (p.loopback && is_of_slot(c, dest_qpn))
+		p.loopback = false;
+	else if ((p.loopback || xt_is_group(&p.dgid)) && xd_faults_of_user(f, c->identity.uid) &&
+		 xd_faults_of_user(f, user_of(c, dest_qpn)))
 		xd_path_to_self(&p);
 	return p;
 }

@@ -23,10 +23,16 @@ int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const v
 bool xd_gid_is_gone(const struct xd_client *c, const struct xr_addr *gid);
 
 /*
- * While rules of fault injection select packets of both ends, QPs of this device send frames to
- * each other, so that there are packets. dest_qpn: 0 for an address handle
+ * Returns the path that is used to a QP, if it may be one of this device:
+ *
+ * - a direct program has it: by packets, which the kernel passes to the program's socket;
+ * - while rules of fault injection select packets of both ends: by frames, so that there are some;
+ * - else without packets.
+ *
+ * dest_qpn: 0 for an address handle, with which the transport decides for each datagram whether a
+ * direct program gets it.
  */
-struct xt_path xd_path_for_faults(const struct xd_client *c, const struct xt_path *path,
-				  uint32_t dest_qpn);
+struct xt_path xd_path_to_qp(const struct xd_client *c, const struct xt_path *path,
+			     uint32_t dest_qpn);
 
 #endif /* XD_RESOLVE_H */

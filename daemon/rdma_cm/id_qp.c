@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "daemon/clients/refuse.h"
+#include "daemon/io/io.h"
 #include "daemon/objects/posted.h"
 #include "daemon/objects/qp.h"
 #include "daemon/objects/xrc_target.h"
@@ -22,6 +23,20 @@ static bool owned_by(const struct xt_qp_info *info, const struct xd_user *user)
 			return true;
 	}
 	return false;
+}
+
+/* The QPs of direct programs are known to these only. Their QPNs are those of slots. */
+static bool may_be_direct(const struct xd_client *c, uint32_t number)
+{
+	const struct xd_client *borrower;
+	struct xd_slots_state slots;
+	uint32_t slot;
+
+	xd_io_slots(c->dev->io, &slots);
+	if (!xd_slot_of_qpn(&slots, number, &slot))
+		return false;
+	borrower = c->clients->borrower[slot];
+	return borrower && borrower->user == c->user;
 }
 
 /* QPNs are random. */
@@ -48,7 +63,8 @@ int xd_cm_take_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param)
 	uint32_t number = param->qp_num & XR_QPN_MASK;
 	struct xt_qp *qp = xt_qp_by_num(id->cm->dev->shared.qps, number);
 
-	if (!qp || !owned_by(xt_qp_info(qp), id->obj.client->user))
+	if (!(qp && owned_by(xt_qp_info(qp), id->obj.client->user)) &&
+	    !may_be_direct(id->obj.client, number))
 		return xd_refuse(id->obj.client, -EINVAL,
 				 "qp_num %u is not a QP of this device that the user owns", number);
 	xd_cm_id_set_qp(id, number);

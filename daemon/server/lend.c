@@ -85,6 +85,7 @@ int xd_do_lend(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	if (err)
 		return err;
 	c->slot = loan.slot + 1;
+	c->clients->borrower[loan.slot] = c;
 	write_reply(c, &loan, rep);
 	return 0;
 }
@@ -96,6 +97,7 @@ void xd_lend_end(struct xd_client *c)
 	if (!c->slot || c->slot_ended)
 		return;
 	c->slot_ended = true;
+	c->clients->borrower[c->slot - 1] = NULL;
 	xd_io_end_loan(c->dev->io, c->slot - 1);
 }
 

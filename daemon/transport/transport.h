@@ -316,6 +316,11 @@ struct xt_tuning {
 	 * steered to it; 0: any.
 	 */
 	uint32_t qpn_modulus, qpn_rest;
+	/*
+	 * Other hosts of the engine have the same addresses: datagrams of the device to itself are
+	 * sent as packets if no engine of this host has the QPN.
+	 */
+	bool shares_addresses;
 	/* UDP source ports of its packets, host order, which stay valid; n_ports 0: any */
 	const uint16_t *ports;
 	uint32_t n_ports;

@@ -489,13 +489,18 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 	wake_receiver(qp, to);
 }
 
-/* Sends to a QP of this daemon. If there is none, the send still completes with success. */
+/*
+ * Sends to a QP of this device. If there is none, the send still completes with success. QPNs that
+ * no engine here has may be those of programs that share the addresses.
+ */
 static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
 	enum step step;
 
+	if (!peer && qp->engine->tuning.shares_addresses)
+		return send_wire(qp, w, p);
 	/* invalid L_Keys fail the work request even if the datagram is lost */
 	if (!xt_check_sgl(&l, 0, &w->error))
 		return STEP_ON;

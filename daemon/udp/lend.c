@@ -68,6 +68,8 @@ int xd_udp_slots_steer(const struct xd_udp_slots *s)
 		.slots = s->count ? s->count : 1,
 	};
 
+	if (s->steering_fd < 0)
+		return 0;
 	for (uint32_t i = 0; i < s->count; i++) {
 		if (state_of(s, i) != XD_UDP_SLOT_LENT)
 			continue;

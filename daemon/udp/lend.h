@@ -31,7 +31,7 @@ struct xd_udp_slots {
 	bool ipv6;
 	const char *ifname;
 	uint32_t workers;
-	int steering_fd;	 /* socket of the first worker */
+	int steering_fd;	 /* socket of the first worker; -1: the device ends */
 	uint32_t receive_buffer; /* bytes of each slot when it was opened, as the kernel counts */
 	uint32_t count;
 	uint32_t next; /* slot to be lent next: the one that has been free for the longest time */

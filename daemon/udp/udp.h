@@ -2,7 +2,7 @@
 /*
  * A worker's UDP sockets, for the files of this folder: sockets.c opens them, udp_socket.c,
  * receive.c and send.c implement struct xd_socket_ops, udp_io.c makes them the way of a device. The
- * direct host (provider/host/) uses all but udp_io.c.
+ * direct host (provider/host/) uses calls.c, udp_socket.c, receive.c and send.c.
  *
  * All sockets are of family AF_INET6 and carry IPv4 as well, unless the kernel has no IPv6. None is
  * connected: an unconnected socket that forbids fragmentation sends the IPv4 identification 0, and

@@ -181,6 +181,7 @@ static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket
 	if (wanted_slots(w)) {
 		t->qpn_modulus = 2 * w->workers;
 		t->qpn_rest = 2 * worker;
+		t->shares_addresses = true;
 	} else if (w->workers > 1) {
 		t->qpn_modulus = w->workers;
 		t->qpn_rest = worker;
@@ -249,6 +250,8 @@ static void detach(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
 
+	/* the sockets of the workers are closed before the last loans end */
+	w->slots.steering_fd = -1;
 	if (w->filter)
 		xd_filter_release_pins(w->filter);
 }
