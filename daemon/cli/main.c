@@ -16,7 +16,7 @@
 #define PROGRAM_OPTIONS                                                                            \
 	"  -d, --device DEV       show only this xroce device; may be repeated\n"                  \
 	"      --only             hide devices of the kernel\n"                                    \
-	"      --path PATH        who runs the transport: daemon, direct, auto\n"
+	"      --path PATH        who runs the transport: daemon, direct or auto\n"
 #define ROWS_ARGS "[DEV] [NAME VALUE]... [sort NAME]"
 
 static const struct cli_command commands[] = {

@@ -75,6 +75,7 @@ static void test_defaults(void)
 	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues,
 	       "attach mode and queues have their defaults");
 	TAP_OK(!o.fault[0], "no faults by default");
+	TAP_OK(o.slots == 64 && !o.direct_uids, "sockets can be borrowed, by nobody but operators");
 	TAP_OK(!o.reserved_lkey_group[0], "by default only root may use the reserved L_Key");
 	TAP_OK(o.client_max_qp <= o.max_qp && o.client_max_mr <= o.max_mr && o.user_max_pinned,
 	       "limits have their defaults");
@@ -134,6 +135,9 @@ static void test_wrong(void)
 		{ "an unknown group", "--group", "no-such-group-here", "no-such-group-here" },
 		{ "an unknown group for the reserved L_Key", "--reserved-lkey-group",
 		  "no-such-group-here", "--reserved-lkey-group" },
+		{ "an unknown user", "--direct-users", "root,no-such-user-here",
+		  "no-such-user-here" },
+		{ "more slots than there can be", "--slots", "65", "--slots" },
 		{ "a missing file", "--config", "/nonexistent/file", "/nonexistent/file" },
 		{ "a directory instead of a file", "--config", "/tmp", "/tmp: Is a directory" },
 		{ "unknown option", "--no-such", "1", "unknown option --no-such, see" },

@@ -18,9 +18,14 @@ borrow() {
 
 # holds USER COUNT: borrows slots until `release`; the output is in $BORROWED
 holds() {
+	starts "$1" hold "$2"
+}
+
+# starts USER ARG...: the same with other arguments of the program
+starts() {
 	BORROWED=$BATS_TEST_TMPDIR/borrowed
 	mkfifo "$BATS_TEST_TMPDIR/end"
-	borrow "$1" hold "$2" <"$BATS_TEST_TMPDIR/end" >"$BORROWED" &
+	borrow "$@" <"$BATS_TEST_TMPDIR/end" >"$BORROWED" &
 	BORROWER=$!
 	exec 9>"$BATS_TEST_TMPDIR/end"
 	wait_for 10 grep -q ready "$BORROWED"
@@ -135,6 +140,89 @@ receives() {
 	equal "retired" "$(status_of a .slots.retired)" 1
 	grep -q 'slot . is not lent again: it is connected' "$RUN/a/log"
 	daemon_down a
+	daemon_up a --io socket --workers 2 --slots 4
+}
+
+# others_get_packets ATTACK: while and after a slot is attacked, another slot and the daemon get all of their packets
+others_get_packets() {
+	local before victim slot qpn other=$BATS_TEST_TMPDIR/other
+
+	mkfifo "$BATS_TEST_TMPDIR/other-end"
+	borrow 0 hold 1 <"$BATS_TEST_TMPDIR/other-end" >"$other" &
+	victim=$!
+	exec 8>"$BATS_TEST_TMPDIR/other-end"
+	wait_for 10 grep -q ready "$other"
+	slot=$(awk '/^slot . modulus/ { print $2; exit }' "$other")
+	starts 0 attack "$1"
+	before=$(counter a NO_QP)
+	qpn=$((0x101 + 2 * slot))
+	send_to "$A4" $qpn $((qpn + 8)) 0x100 0x102 0x104
+	# shellcheck disable=SC2317
+	arrived() { (($(grep -c gets "$other") == $1 && $(counter a NO_QP) - before >= $2)); }
+	wait_for 5 arrived 2 3 || {
+		cat "$other" "$BORROWED"
+		return 1
+	}
+	not grep gets "$BORROWED"
+	cat "$BORROWED"
+	exec 9>&-
+	wait "$BORROWER"
+	rm "$BATS_TEST_TMPDIR/end"
+	one_lent() { [[ $(status_of a .slots.lent) == 1 ]]; }
+	wait_for 10 one_lent
+	send_to "$A4" $qpn 0x106
+	wait_for 5 arrived 3 4
+	exec 8>&-
+	wait "$victim"
+	rm "$BATS_TEST_TMPDIR/other-end"
+	wait_for 10 none_lent
+}
+
+@test "a borrower cannot take the filter off, and other programs get their packets" {
+	others_get_packets filter
+	equal "refused" "$(grep -c 'Operation not permitted' "$BORROWED")" 3
+	equal "retired" "$(status_of a .slots.retired)" 0
+}
+
+@test "a borrower who changes its socket disturbs no other program" {
+	local attack
+
+	for attack in buffer shutdown device; do
+		others_get_packets $attack
+	done
+	equal "retired" "$(status_of a .slots.retired)" 2
+	grep -q 'slot . is not lent again: it was shut down' "$RUN/a/log"
+	grep -q 'slot . is not lent again: it is bound to another interface' "$RUN/a/log"
+	daemon_down a
+	daemon_up a --io socket --workers 2 --slots 4
+}
+
+@test "a borrower cannot attach another steering program; a program that it removes is back with the next loan" {
+	starts 0 attack steering
+	grep -q 'SO_ATTACH_REUSEPORT_CBPF: Operation not permitted' "$BORROWED"
+	cat "$BORROWED"
+	release
+	receives "$A4"
+}
+
+@test "a slot that its borrower keeps gets no packets after the end of the loan" {
+	local kept=$BATS_TEST_TMPDIR/kept
+
+	starts 0 attack keep
+	wait_for 10 none_lent
+	cp "$BORROWED" "$kept"
+	send_to "$A4" 0x101 0x103 0x105 0x107
+	sleep 0.2
+	not grep gets "$BORROWED"
+	release
+}
+
+@test "a daemon ends while sockets are lent" {
+	holds 0 2
+	daemon_down a
+	not grep 'steering packets past slot' "$RUN/a/log"
+	exec 9>&-
+	wait "$BORROWER" || true
 	daemon_up a --io socket --workers 2 --slots 4
 }
 

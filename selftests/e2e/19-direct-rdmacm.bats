@@ -5,7 +5,7 @@
 load helpers
 load direct
 
-SERVER= CLIENT= # set by each_way
+SERVER='' CLIENT='' # set by each_way
 load rdmacm
 
 setup_file() {

@@ -3,10 +3,13 @@
  * borrow SOCKET USER hold COUNT    borrows COUNT slots, and prints each received packet
  * borrow SOCKET USER cycles COUNT  borrows a slot in a process that is killed, again and again
  * borrow SOCKET USER spoil IPV6    connects the borrowed socket, so that it cannot be lent again
+ * borrow SOCKET USER attack NAME   attacks with the borrowed socket, then prints packets as hold
+ *                                  does. NAME: filter, steering, shutdown, device, buffer, keep
+ *                                  (closes the connection, but not the socket)
  *
- * Borrows slots of a daemon as USER (UID or UID:GID), without the verbs provider. A line for each slot: "slot S
- * modulus M rest R ports N buffer BYTES", or "refused ERRNO TEXT". `hold` prints "ready" then, and "slot S gets
- * QPN" for each packet, until its standard input ends.
+ * Borrows slots of a daemon as USER (UID or UID:GID), without the verbs provider. A line for each
+ * slot: "slot S modulus M rest R ports N buffer BYTES", or "refused ERRNO TEXT". `hold` prints
+ * "ready" then, and "slot S gets QPN" for each packet, until its standard input ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -89,13 +93,10 @@ static void receive(const struct slot *s)
 		       (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]));
 }
 
-static void hold(uint32_t count)
+static void receive_all(uint32_t n)
 {
 	struct pollfd p[MOST + 1];
-	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < count; i++)
-		n += borrow(&slots[n]);
 	printf("ready\n");
 	for (uint32_t i = 0; i < n; i++)
 		p[i] = (struct pollfd){ .fd = slots[i].conn.got_fd[0], .events = POLLIN };
@@ -105,6 +106,91 @@ static void hold(uint32_t count)
 			if (p[i].revents)
 				receive(&slots[i]);
 	}
+}
+
+static void hold(uint32_t count)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		n += borrow(&slots[n]);
+	receive_all(n);
+}
+
+/* ---- attacks ------------------------------------------------------------------------------ */
+
+static void result(const char *call, int failed)
+{
+	printf("%s: %s\n", call, failed ? strerror(errno) : "done");
+}
+
+/* Takes the filter off, or replaces it by one that lets everything pass. */
+static void attack_filter(int fd)
+{
+	struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+	const struct sock_fprog prog = { .len = 1, .filter = &all };
+	int zero = 0;
+
+	result("SO_LOCK_FILTER", setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &zero, sizeof(zero)));
+	result("SO_DETACH_FILTER",
+	       setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &zero, sizeof(zero)));
+	result("SO_ATTACH_FILTER",
+	       setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)));
+}
+
+/* Makes the group steer all packets to the third socket, or removes its program. */
+static void attack_steering(int fd)
+{
+	struct sock_filter third = BPF_STMT(BPF_RET | BPF_K, 2);
+	const struct sock_fprog prog = { .len = 1, .filter = &third };
+	int zero = 0;
+
+	result("SO_ATTACH_REUSEPORT_CBPF",
+	       setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)));
+	result("SO_DETACH_REUSEPORT_BPF",
+	       setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &zero, sizeof(zero)));
+}
+
+static void attack_device(int fd)
+{
+	result("SO_BINDTODEVICE", setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 2));
+}
+
+static void attack_buffer(int fd)
+{
+	int low = 1000000, small = 0;
+
+	result("SO_RCVLOWAT", setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)));
+	result("SO_RCVBUF", setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)));
+}
+
+static void attack_shutdown(int fd)
+{
+	result("shutdown", shutdown(fd, SHUT_RDWR));
+}
+
+static void attack_keep(int fd)
+{
+	close(slots[0].conn.fd);
+}
+
+static void attack(const char *name)
+{
+	static const struct {
+		const char *name;
+		void (*run)(int fd);
+	} attacks[] = {
+		{ "filter", attack_filter },	 { "steering", attack_steering },
+		{ "device", attack_device },	 { "buffer", attack_buffer },
+		{ "shutdown", attack_shutdown }, { "keep", attack_keep },
+	};
+
+	if (!borrow(&slots[0]))
+		return;
+	for (unsigned int i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++)
+		if (!strcmp(attacks[i].name, name))
+			attacks[i].run(slots[0].conn.got_fd[0]);
+	receive_all(1);
 }
 
 /* ---- the end of borrowers ----------------------------------------------------------------- */
@@ -172,6 +258,8 @@ int main(int argc, char **argv)
 		hold(count);
 	else if (!strcmp(argv[3], "cycles"))
 		cycle(count);
+	else if (argc > 4 && !strcmp(argv[3], "attack"))
+		attack(argv[4]);
 	else if (argc > 4 && !strcmp(argv[3], "spoil"))
 		spoil(argv[4]);
 	else

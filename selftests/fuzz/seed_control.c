@@ -528,17 +528,35 @@ static void umad(void)
 	SAY(XR_MSG_UMAD_UNREGISTER, agent);
 }
 
+static void lend(void)
+{
+	struct xr_lend_req req = { 0 }, unknown = { .flags = 1 };
+
+	hello(0, 0);
+	SAY(XR_MSG_LEND, unknown);
+	SAY(XR_MSG_LEND, req);
+	SAY(XR_MSG_LEND, req);
+	hello(SECOND, 0);
+	SAY(SECOND | XR_MSG_LEND, req);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*write)(void);
 	} seeds[] = {
-		{ "device", device },		{ "tiers", tiers },
-		{ "queue-pair", queue_pair },	{ "slow-network", slow_network },
-		{ "operators", operators },	{ "special", special },
-		{ "cm-connect", cm_connect },	{ "cm-datagram", cm_datagram },
-		{ "cm-commands", cm_commands }, { "umad", umad },
+		{ "device", device },
+		{ "tiers", tiers },
+		{ "queue-pair", queue_pair },
+		{ "slow-network", slow_network },
+		{ "operators", operators },
+		{ "special", special },
+		{ "cm-connect", cm_connect },
+		{ "cm-datagram", cm_datagram },
+		{ "cm-commands", cm_commands },
+		{ "umad", umad },
+		{ "lend", lend },
 	};
 
 	if (argc != 2) {
