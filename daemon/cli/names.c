@@ -52,8 +52,8 @@ static const struct {
 	  "comm_id# peer_comm_id# tos# responder_resources# initiator_depth# retry_cnt# "
 	  "rnr_retry# mads_sent# mads_retried# events# events_read# created_ns#" },
 	{ "client",
-	  "client# pid# uid# comm age_ns# observer? cm_ids# qps# ahs# srqs# xrcds# cqs# channels# "
-	  "mws# mrs# dms# pds# user_bytes# delays# mover# accesses# waiting_us# ending?",
+	  "client# pid# uid# comm age_ns# observer? direct? cm_ids# qps# ahs# srqs# xrcds# cqs# "
+	  "channels# mws# mrs# dms# pds# user_bytes# delays# mover# accesses# waiting_us# ending?",
 	  "" },
 	{ "monitor",
 	  "device event qpn# type from state peer dest_qpn# reason status vendor_err# direction "
