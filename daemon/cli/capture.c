@@ -346,12 +346,38 @@ static uint32_t ring_size(const struct capture *c)
 	return (uint32_t)size;
 }
 
+/* Packets of direct programs do not pass through the daemon. */
+static void warn_of_direct(struct capture *c)
+{
+	char *text = NULL;
+	json_t *root = NULL;
+	const json_t *loans;
+	size_t n;
+
+	if (!cli_client_show(&c->client, XR_SHOW_STATUS, &text))
+		root = cli_parse(text);
+	loans = json_object_get(json_object_get(root, "slots"), "loans");
+	n = json_array_size(loans);
+	if (n)
+		fprintf(stderr, "xroce: not captured are the packets of %zu direct context%s: pid",
+			n, n > 1 ? "s" : "");
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, " %lld",
+			(long long)json_integer_value(
+				json_object_get(json_array_get(loans, i), "pid")));
+	if (n)
+		fputc('\n', stderr);
+	json_decref(root);
+	free(text);
+}
+
 static int start(const struct cli *cli, struct capture *c, const char *device)
 {
 	int err = cli_client_open(&c->client, cli, device);
 
 	if (err)
 		return err;
+	warn_of_direct(c);
 	c->req.reasons = XR_REASON_COUNT;
 	c->req.ring_size = ring_size(c);
 	c->req.flags = c->events ? XR_CAPTURE_OVERWRITE : 0;
