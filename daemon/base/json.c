@@ -49,6 +49,12 @@ void json_text(struct json *j, const char *name, const char *s)
 	put_string(j, s);
 }
 
+void json_no_value(struct json *j, const char *name)
+{
+	next(j, name);
+	fputs("null", j->f);
+}
+
 void json_number(struct json *j, const char *name, uint64_t n)
 {
 	next(j, name);

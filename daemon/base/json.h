@@ -19,6 +19,7 @@ void json_begin(struct json *j, const char *name, char bracket);
 void json_end(struct json *j, char bracket);
 
 void json_text(struct json *j, const char *name, const char *s);
+void json_no_value(struct json *j, const char *name);
 void json_number(struct json *j, const char *name, uint64_t n);
 /* Writes a number as a string in hexadecimal: exact also above the 53 bits of many JSON parsers. */
 void json_hex(struct json *j, const char *name, uint64_t n);

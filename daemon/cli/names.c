@@ -22,7 +22,7 @@ static const struct {
 } lists[] = {
 	{ "qp",
 	  "qpn# type state client# worker# peer dest_qpn# path_mtu# send_cq# recv_cq# srq# "
-	  "local?" PROGRAM,
+	  "local? path" PROGRAM,
 	  "pd# sq_depth# sq_used# rq_depth# rq_used# sq_psn# unacked_psn# rq_psn# window# "
 	  "in_flight# waits_for retries_left# rnr_retries_left# timeout# retry_cnt# rnr_retry# "
 	  "max_rd_atomic# max_dest_rd_atomic# rate_limit_kbps# tx_packets# tx_bytes# tx_messages# "
@@ -30,9 +30,9 @@ static const struct {
 		  NAKS("seq") NAKS("access") NAKS("invalid") NAKS("operational")
 			  NAKS("rd") "rx_duplicates# rx_out_of_sequence# rx_early# rx_park_lost# "
 				     "rtt{ created_ns#" },
-	{ "mr", "lkey# client# pd# addr length# access state tier pinned? iova" PROGRAM,
+	{ "mr", "lkey# client# pd# addr length# access state tier pinned? iova path" PROGRAM,
 	  KEY_COUNTERS " created_ns#" },
-	{ "cq", "cq# client# depth# used# armed? overrun? vector#" PROGRAM,
+	{ "cq", "cq# client# depth# used# armed? overrun? vector# path" PROGRAM,
 	  "channel# references# event_count# event_period_us# completions# completion_errors# "
 	  "completions_lost# events# created_ns#" },
 	{ "srq", "srq# client# type pd# depth# used# limit# qps# number# xrcd# cq# dead?" PROGRAM,

@@ -42,6 +42,8 @@
 struct xd_cm_channel;
 struct xd_client_objects;
 struct xd_umad;
+struct xd_view;
+struct xd_direct_rules;
 
 struct xd_client {
 	struct xd_clients *clients;
@@ -73,7 +75,9 @@ struct xd_client {
 	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */
 	uint32_t slot;	      /* of UDP sockets that it has borrowed, plus 1; 0: none */
 	bool slot_ended;      /* no packets arrive there any more */
-	struct xd_umad *umad; /* NULL: no file of umad */
+	struct xd_view *view; /* of the direct program; NULL: none */
+	struct xd_direct_rules *direct_rules; /* for it; NULL: it is not direct */
+	struct xd_umad *umad;		      /* NULL: no file of umad */
 };
 
 /*

@@ -202,16 +202,21 @@ void xd_show_moment(struct json *j, uint64_t at)
 	json_number(j, "time_ns", clock_time(at));
 }
 
-void xd_object_show_owner(struct json *j, const struct xd_object *obj, bool detail)
+void xd_show_owner(struct json *j, const struct xd_client *c, uint64_t created, bool detail)
 {
-	const struct xd_identity *identity = &obj->client->identity;
+	const struct xd_identity *identity = &c->identity;
 
-	json_number(j, "age_ns", xd_now() - obj->created);
+	json_number(j, "age_ns", xd_now() - created);
 	if (detail)
-		json_number(j, "created_ns", clock_time(obj->created));
+		json_number(j, "created_ns", clock_time(created));
 	json_number(j, "pid", (uint64_t)identity->pid);
 	json_number(j, "uid", identity->uid);
 	json_text(j, "comm", identity->comm);
+}
+
+void xd_object_show_owner(struct json *j, const struct xd_object *obj, bool detail)
+{
+	xd_show_owner(j, obj->client, obj->created, detail);
 }
 
 uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)

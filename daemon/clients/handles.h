@@ -94,6 +94,7 @@ void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
 /* Adds the age of an object, and the program that has it, to a row; detail: and its clock time. */
+void xd_show_owner(struct json *j, const struct xd_client *c, uint64_t created, bool detail);
 void xd_object_show_owner(struct json *j, const struct xd_object *obj, bool detail);
 /* Adds the age and the clock time of an event at a time of xd_now(). */
 void xd_show_moment(struct json *j, uint64_t at);

@@ -17,12 +17,13 @@
 struct rule {
 	struct xd_fault_rule rule;
 	struct xd_fault_hits hits;
-	uint64_t owner;	   /* client, 0: the operator */
-	uint32_t pid, uid; /* of that client */
-	uint64_t random;   /* state of the generator */
-	uint64_t started;  /* time of the first packet, for periods; 0: none yet */
-	uint64_t free_at;  /* RATE: when all packets before have left */
-	bool bad;	   /* state of the Gilbert-Elliott model */
+	struct xd_fault_hits elsewhere; /* of direct programs */
+	uint64_t owner;			/* client, 0: the operator */
+	uint32_t pid, uid;		/* of that client */
+	uint64_t random;		/* state of the generator */
+	uint64_t started;		/* time of the first packet, for periods; 0: none yet */
+	uint64_t free_at;		/* RATE: when all packets before have left */
+	bool bad;			/* state of the Gilbert-Elliott model */
 
 	/* faults of time; 0: none was begun yet */
 	uint64_t begins_at, ends_at; /* of the next turn, of the present one */
@@ -236,9 +237,21 @@ const struct xd_fault_rule *xd_faults_at(struct xd_faults *f, uint32_t index,
 		return NULL;
 	pthread_mutex_lock(&f->lock);
 	*hits = r->hits;
+	hits->seen += r->elsewhere.seen;
+	hits->hits += r->elsewhere.hits;
 	pthread_mutex_unlock(&f->lock);
 	*owner = r->owner;
 	return &r->rule;
+}
+
+void xd_faults_add_hits(struct xd_faults *f, uint32_t index, uint64_t seen, uint64_t hits)
+{
+	if (index >= f->n)
+		return;
+	pthread_mutex_lock(&f->lock);
+	f->rule[index].elsewhere.seen += seen;
+	f->rule[index].elsewhere.hits += hits;
+	pthread_mutex_unlock(&f->lock);
 }
 
 uint64_t xd_faults_seed(const struct xd_faults *f)

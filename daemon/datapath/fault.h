@@ -211,6 +211,8 @@ void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame
 /* Returns a rule, NULL behind the last one. *owner: the client whose rule it is, 0: the operator */
 const struct xd_fault_rule *xd_faults_at(struct xd_faults *f, uint32_t index,
 					 struct xd_fault_hits *hits, uint64_t *owner);
+/* Adds packets that a direct program counted for a rule; they do not matter for when it applies. */
+void xd_faults_add_hits(struct xd_faults *f, uint32_t index, uint64_t seen, uint64_t hits);
 uint64_t xd_faults_seed(const struct xd_faults *f); /* of the operator's rules */
 
 #endif /* XD_FAULT_H */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <xroce/bits.h>
+#include <xroce/view.h>
 
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
@@ -460,6 +461,27 @@ static void show_cq(struct json *j, struct xd_object *obj)
 	json_boolean(j, "armed", __atomic_load_n(&queue->word, __ATOMIC_RELAXED));
 	json_boolean(j, "overrun", cq->xt.overrun);
 	json_number(j, "vector", cq->vector);
+	json_text(j, "path", "daemon");
+}
+
+void xd_cq_show_view(struct json *j, const struct xr_view_cq *r, const struct xd_client *c,
+		     bool detail)
+{
+	uint32_t used = r->producer - r->consumer;
+
+	json_number(j, "cq", r->cq);
+	json_number(j, "client", c->id);
+	json_number(j, "depth", r->depth);
+	json_number(j, "used", used <= r->depth ? used : r->depth);
+	json_no_value(j, "armed");
+	json_boolean(j, "overrun", r->overrun);
+	json_no_value(j, "vector");
+	json_text(j, "path", "direct");
+	if (!detail)
+		return;
+	json_number(j, "channel", r->channel);
+	json_number(j, "completions", r->completions);
+	json_number(j, "completion_errors", r->errors);
 }
 
 /* Workers that use the CQ must be paused. */

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <xroce/view.h>
+
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
@@ -160,9 +162,10 @@ static void show_tiers(struct json *j, uint32_t tiers)
 	json_text(j, "tier", *s ? s + 1 : s);
 }
 
+static const char *const states[] = { "free", "valid", "invalid" };
+
 static void show_mr(struct json *j, struct xd_object *obj)
 {
-	static const char *const states[] = { "free", "valid", "invalid" };
 	const struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
 
 	json_number(j, "lkey", xt_key_value(mr->key));
@@ -178,6 +181,24 @@ static void show_mr(struct json *j, struct xd_object *obj)
 		show_tiers(j, mr->mem->tiers);
 	json_boolean(j, "pinned", mr->mem->pinned);
 	json_hex(j, "iova", mr->iova);
+	json_text(j, "path", "daemon");
+}
+
+void xd_mr_show_view(struct json *j, const struct xr_view_mr *r, const struct xd_client *c)
+{
+	bool known = r->state < sizeof(states) / sizeof(states[0]);
+
+	json_number(j, "lkey", r->key);
+	json_number(j, "client", c->id);
+	json_number(j, "pd", r->pd);
+	json_hex(j, "addr", r->addr);
+	json_number(j, "length", r->length);
+	xd_show_access(j, r->access);
+	json_text(j, "state", known ? states[r->state] : "?");
+	json_text(j, "tier", r->null ? "null" : "own");
+	json_boolean(j, "pinned", false);
+	json_hex(j, "iova", r->iova);
+	json_text(j, "path", "direct");
 }
 
 void xd_show_refused(struct json *j, const struct xt_key *key)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* QPs as JSON: a row of a list, and everything that is known of a QP. */
 #include <infiniband/verbs.h>
+#include <string.h>
 
 #include <xroce/nak_names.h>
+#include <xroce/view.h>
 
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
@@ -26,15 +28,15 @@ const char *xd_qp_state_name(uint32_t state)
 	return NAME_OF(names, state);
 }
 
-const char *xd_qp_type_name(const struct xd_qp *qp)
+static const char *type_name(uint32_t type, bool gsi)
 {
-	switch (qp->type) {
+	switch (type) {
 	case XR_QPT_RC:
 		return "RC";
 	case XR_QPT_UC:
 		return "UC";
 	case XR_QPT_UD:
-		return qp->gsi ? "GSI" : "UD";
+		return gsi ? "GSI" : "UD";
 	case XR_QPT_XRC_SEND:
 		return "XRC_SEND";
 	case XR_QPT_XRC_RECV:
@@ -44,8 +46,28 @@ const char *xd_qp_type_name(const struct xd_qp *qp)
 	}
 }
 
+const char *xd_qp_type_name(const struct xd_qp *qp)
+{
+	return type_name(qp->type, qp->gsi);
+}
+
+const char *xd_qp_type_of(uint32_t type)
+{
+	return type_name(type, false);
+}
+
+/* What does not change while the QP exists */
+struct constants {
+	const char *type;
+	uint32_t qpn, client, worker;
+	bool direct;			    /* it has no worker */
+	uint32_t pd, send_cq, recv_cq, srq; /* handles; 0: none */
+	uint32_t sq_depth, rq_depth;
+};
+
 /* State of the QP in the engine, read in one pause of the worker */
 struct snapshot {
+	struct constants constants;
 	struct xr_qp_attr attr;
 	struct xt_path path;
 	struct xt_qp_stats stats;
@@ -55,6 +77,18 @@ static void take(const struct xd_qp *qp, struct snapshot *s)
 {
 	struct xd_workers *workers = qp->obj.client->dev->workers;
 
+	s->constants = (struct constants){
+		.type = xd_qp_type_name(qp),
+		.qpn = qp->qpn,
+		.client = qp->obj.client->id,
+		.worker = qp->worker,
+		.pd = qp->pd ? qp->pd->obj.handle : 0, /* XRC_RECV has none */
+		.send_cq = qp->send_cq ? qp->send_cq->obj.handle : 0,
+		.recv_cq = qp->recv_cq ? qp->recv_cq->obj.handle : 0,
+		.srq = qp->srq ? qp->srq->obj.handle : 0,
+		.sq_depth = qp->max_send_wr,
+		.rq_depth = qp->max_recv_wr,
+	};
 	xd_worker_pause(workers, qp->worker);
 	xt_qp_query(qp->xt, &s->attr);
 	s->path = *xt_qp_path(qp->xt);
@@ -62,20 +96,26 @@ static void take(const struct xd_qp *qp, struct snapshot *s)
 	xd_worker_resume_no_wake(workers, qp->worker);
 }
 
-static void put_row(struct json *j, const struct xd_qp *qp, const struct snapshot *s)
+static void put_row(struct json *j, const struct snapshot *s)
 {
-	json_number(j, "qpn", qp->qpn);
-	json_text(j, "type", xd_qp_type_name(qp));
+	const struct constants *c = &s->constants;
+
+	json_number(j, "qpn", c->qpn);
+	json_text(j, "type", c->type);
 	json_text(j, "state", xd_qp_state_name(s->attr.qp_state));
-	json_number(j, "client", qp->obj.client->id);
-	json_number(j, "worker", qp->worker);
+	json_number(j, "client", c->client);
+	if (c->direct)
+		json_no_value(j, "worker");
+	else
+		json_number(j, "worker", c->worker);
 	json_address(j, "peer", &s->path.dgid);
 	json_number(j, "dest_qpn", s->attr.dest_qp_num);
 	json_number(j, "path_mtu", s->attr.path_mtu ? 128u << s->attr.path_mtu : 0);
-	json_number(j, "send_cq", qp->send_cq ? qp->send_cq->obj.handle : 0);
-	json_number(j, "recv_cq", qp->recv_cq ? qp->recv_cq->obj.handle : 0);
-	json_number(j, "srq", qp->srq ? qp->srq->obj.handle : 0);
+	json_number(j, "send_cq", c->send_cq);
+	json_number(j, "recv_cq", c->recv_cq);
+	json_number(j, "srq", c->srq);
 	json_boolean(j, "local", s->path.loopback || s->path.self);
+	json_text(j, "path", c->direct ? "direct" : "daemon");
 }
 
 void xd_qp_show(struct json *j, struct xd_object *obj)
@@ -84,20 +124,19 @@ void xd_qp_show(struct json *j, struct xd_object *obj)
 	struct snapshot s;
 
 	take(qp, &s);
-	put_row(j, qp, &s);
+	put_row(j, &s);
 }
 
 /* ---- detail ---------------------------------------------------------------------- */
 
-/* XRC_RECV has no PD. */
-static void put_queues(struct json *j, const struct xd_qp *qp, const struct xt_qp_stats *s)
+static void put_queues(struct json *j, const struct constants *c, const struct xt_qp_stats *s)
 {
 	static const char *const waits[] = { "nothing", "ACK", "RNR timer", "peer" };
 
-	json_number(j, "pd", qp->pd ? qp->pd->obj.handle : 0);
-	json_number(j, "sq_depth", qp->max_send_wr);
+	json_number(j, "pd", c->pd);
+	json_number(j, "sq_depth", c->sq_depth);
 	json_number(j, "sq_used", s->sq_posted);
-	json_number(j, "rq_depth", qp->max_recv_wr);
+	json_number(j, "rq_depth", c->rq_depth);
 	json_number(j, "rq_used", s->rq_posted);
 	json_number(j, "sq_psn", s->sq_psn);
 	json_number(j, "unacked_psn", s->unacked_psn);
@@ -220,20 +259,97 @@ void xd_show_failure(struct json *j, const struct xt_failure *f, uint32_t qpn)
 	json_end(j, '}');
 }
 
-void xd_qp_show_detail(struct json *j, struct xd_object *obj)
+static void put_detail(struct json *j, const struct snapshot *s)
 {
-	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
-	const struct xt_qp_counters *c;
-	struct snapshot s;
+	const struct xt_qp_counters *c = &s->stats.counters;
 
-	take(qp, &s);
-	c = &s.stats.counters;
-	put_row(j, qp, &s);
-	put_queues(j, qp, &s.stats);
-	put_attributes(j, &s.attr);
+	put_row(j, s);
+	put_queues(j, &s->constants, &s->stats);
+	put_attributes(j, &s->attr);
 #define X(field) json_number(j, #field, c->field);
 	XT_QP_COUNTERS(X)
 #undef X
-	put_rtt(j, &s.stats);
-	xd_show_failure(j, &s.stats.failure, 0);
+	put_rtt(j, &s->stats);
+	xd_show_failure(j, &s->stats.failure, 0);
+}
+
+void xd_qp_show_detail(struct json *j, struct xd_object *obj)
+{
+	struct snapshot s;
+
+	take(container_of(obj, struct xd_qp, obj), &s);
+	put_detail(j, &s);
+}
+
+/* ---- QPs of direct programs -------------------------------------------------------- */
+
+void xd_view_failure(const struct xr_view_qp *r, struct xt_failure *f)
+{
+	*f = (struct xt_failure){
+		.at = r->failure_at,
+		.cause = r->failure_cause,
+		.status = r->failure_status,
+		.verr = r->failure_verr,
+	};
+}
+
+/* Numbers that the program has stored: each is shown as it is, and none is an index. */
+static void take_view(const struct xr_view_qp *r, const struct xd_client *c, struct snapshot *s)
+{
+	*s = (struct snapshot){
+		.constants = {
+			.type = xd_qp_type_of(r->type),
+			.qpn = r->qpn,
+			.client = c->id,
+			.direct = true,
+			.pd = r->pd,
+			.send_cq = r->send_cq,
+			.recv_cq = r->recv_cq,
+			.srq = r->srq,
+			.sq_depth = r->sq_depth,
+			.rq_depth = r->rq_depth,
+		},
+		.attr = {
+			.qp_state = r->state,
+			.dest_qp_num = r->dest_qpn,
+			.path_mtu = r->path_mtu <= IBV_MTU_4096 ? r->path_mtu : 0,
+			.timeout = r->timeout,
+			.retry_cnt = r->retry_cnt,
+			.rnr_retry = r->rnr_retry,
+			.max_rd_atomic = r->max_rd_atomic,
+			.max_dest_rd_atomic = r->max_dest_rd_atomic,
+			.rate_limit = r->rate_limit,
+		},
+		.path = { .dgid = r->peer, .loopback = r->local },
+		.stats = {
+			.rtt_least = r->rtt_least,
+			.rtt_usual = r->rtt_usual,
+			.sq_psn = r->sq_psn,
+			.unacked_psn = r->unacked_psn,
+			.rq_psn = r->rq_psn,
+			.window = r->window,
+			.in_flight = r->in_flight,
+			.sq_posted = r->sq_posted,
+			.rq_posted = r->rq_posted,
+			.retries_left = r->retries_left,
+			.rnr_retries_left = r->rnr_retries_left,
+			.wait = r->wait,
+		},
+	};
+	memcpy(&s->stats.counters, r->counter, sizeof(s->stats.counters));
+	memcpy(s->stats.rtt, r->rtt, sizeof(s->stats.rtt));
+	xd_view_failure(r, &s->stats.failure);
+}
+
+void xd_qp_show_view(struct json *j, const struct xr_view_qp *r, const struct xd_client *c,
+		     bool detail)
+{
+	struct snapshot s;
+
+	take_view(r, c, &s);
+	if (detail)
+		put_detail(j, &s);
+	else
+		put_row(j, &s);
+	xd_show_owner(j, c, r->created, detail);
 }

@@ -10,6 +10,8 @@
 #include "daemon/clients/device.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/io/tables.h"
+#include "server.h"
+#include "view.h"
 
 #define ACTION_PASS "pass"
 #define ACTION_REDIRECT "redirect"
@@ -22,8 +24,9 @@ const struct xd_reason xd_reasons[XR_REASON_COUNT] = {
 #undef X
 };
 
-void xd_sum_counters(struct xd_device *dev, struct xd_sums *sums)
+void xd_sum_counters(struct xd_server *s, struct xd_sums *sums)
 {
+	struct xd_device *dev = s->dev;
 	uint32_t i;
 
 	memset(sums, 0, sizeof(*sums));
@@ -35,6 +38,7 @@ void xd_sum_counters(struct xd_device *dev, struct xd_sums *sums)
 		xt_counters_add(&sums->transport,
 				xt_engine_counters(xd_worker_engine(dev->workers, i)));
 	xd_workers_resume_no_wake(dev->workers);
+	xd_views_sum(s, sums);
 }
 
 /* Part of the control thread's time that is used to count memory */

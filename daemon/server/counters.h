@@ -7,7 +7,7 @@
 
 #include "daemon/transport/transport.h"
 
-struct xd_device;
+struct xd_server;
 
 struct xd_reason {
 	const char *name, *action, *text;
@@ -18,8 +18,8 @@ struct xd_sums {
 	struct xr_stat reason[XR_REASON_COUNT];
 	struct xt_counters transport;
 };
-/* Pauses the workers once. */
-void xd_sum_counters(struct xd_device *dev, struct xd_sums *sums);
+/* Of all workers and direct contexts. Pauses the workers once. */
+void xd_sum_counters(struct xd_server *s, struct xd_sums *sums);
 
 /* Memory that malloc() handed out and that is still in use. All zero: not counted yet */
 struct xd_malloced {

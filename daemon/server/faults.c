@@ -10,6 +10,7 @@
 #include "daemon/clients/request.h"
 #include "daemon/datapath/fault_text.h"
 #include "daemon/datapath/worker.h"
+#include "direct_rules.h"
 #include "server.h"
 
 static struct xd_faults *faults_of(const struct xd_client *c)
@@ -61,6 +62,7 @@ static int replace(struct xd_client *c, bool own, const struct xd_fault_list *li
 	struct xd_client *each;
 	int err;
 
+	xd_direct_rules_collect(c->clients);
 	xd_monitor_faults(xd_server_of(c));
 	xd_workers_pause(c->dev->workers);
 	err = xd_faults_set(faults_of(c), own ? &program : NULL, list->seed, list->rule, list->n);
@@ -69,6 +71,7 @@ static int replace(struct xd_client *c, bool own, const struct xd_fault_list *li
 	xd_workers_resume(c->dev->workers);
 	if (err)
 		return err;
+	xd_direct_rules_update(c->clients, own ? c : NULL, list->seed);
 	xd_fault_times_run(xd_server_of(c));
 	if (before != xd_faults_of_user(faults_of(c), user))
 		refresh_paths(c, own);
@@ -175,6 +178,7 @@ void xd_faults_show(struct json *j, const struct xd_client *c)
 	struct xd_fault_hits hits;
 	uint64_t owner;
 
+	xd_direct_rules_collect(c->clients);
 	json_begin(j, "faults", '{');
 	json_number(j, "seed", xd_faults_seed(f));
 	json_begin(j, "rules", '[');

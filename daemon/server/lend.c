@@ -12,7 +12,9 @@
 #include "daemon/clients/request.h"
 #include "daemon/io/io.h"
 #include "daemon/netdev/net.h"
+#include "direct_rules.h"
 #include "server.h"
+#include "view.h"
 
 _Static_assert(sizeof(((struct xd_loan *)0)->port) == sizeof(((struct xr_lend_rep *)0)->port),
 	       "ports of a slot");
@@ -73,6 +75,7 @@ static void write_reply(struct xd_client *c, const struct xd_loan *loan, struct 
 	for (uint32_t i = 0; i < loan->ports; i++)
 		xd_reply_fd(rep, loan->send_fd[i], false);
 	xd_reply_fd(rep, c->events.async.fd, true);
+	xd_reply_fd(rep, xd_direct_rules_fd(c), true);
 }
 
 int xd_do_lend(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -80,10 +83,19 @@ int xd_do_lend(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	struct xd_loan loan;
 	int err = check(c, req->body);
 
+	if (!err && req->nfds > 1)
+		err = xd_refuse(c, -EINVAL, "%u descriptors, the view is one", req->nfds);
+	if (!err && req->nfds)
+		err = xd_view_open(c, &req->fds[0]);
+	if (!err)
+		err = xd_direct_rules_open(c);
 	if (!err)
 		err = xd_io_lend(c->dev->io, &loan);
-	if (err)
+	if (err) {
+		xd_direct_rules_close(c);
+		xd_view_close(c);
 		return err;
+	}
 	c->slot = loan.slot + 1;
 	c->clients->borrower[loan.slot] = c;
 	write_reply(c, &loan, rep);
@@ -98,6 +110,9 @@ void xd_lend_end(struct xd_client *c)
 		return;
 	c->slot_ended = true;
 	c->clients->borrower[c->slot - 1] = NULL;
+	xd_direct_rules_close(c);
+	xd_view_publish_end(c);
+	xd_view_close(c);
 	xd_io_end_loan(c->dev->io, c->slot - 1);
 }
 
@@ -119,6 +134,8 @@ static void show_loans(struct json *j, const struct xd_client *observer)
 		json_number(j, "slot", c->slot - 1);
 		json_number(j, "client", c->id);
 		json_number(j, "pid", (uint64_t)c->identity.pid);
+		json_boolean(j, "view", c->view);
+		json_number(j, "qps", xd_view_counts(c).qps);
 		json_end(j, '}');
 	}
 	json_end(j, ']');

@@ -16,6 +16,7 @@
 #include "daemon/objects/qp.h"
 #include "counters.h"
 #include "server.h"
+#include "view.h"
 
 /* ---- device and port ------------------------------------------------------------- */
 
@@ -346,6 +347,7 @@ static void put_programs(struct openmetrics *m, struct xd_clients *cs)
 	const struct xd_programs *ps = &cs->programs;
 
 	xd_qps_sum_traffic(cs);
+	xd_views_sum_traffic(cs);
 	om_family(m, "program_qps", OM_GAUGE, "Queue pairs of each program");
 	for_programs(m, ps, put_qps, NULL);
 #define X(field)                                                                                   \
@@ -391,7 +393,7 @@ void xd_metrics_write(FILE *f, struct xd_server *s, bool all)
 	struct xd_clients *cs = &s->objects.clients;
 	struct xd_sums sums;
 
-	xd_sum_counters(s->dev, &sums);
+	xd_sum_counters(s, &sums);
 	put_device(&m, s->dev);
 	put_workers(&m, s->dev);
 	put_pauses(&m, s->dev);

@@ -12,7 +12,9 @@
 #include "daemon/clients/request.h"
 #include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "direct_rules.h"
 #include "server.h"
+#include "view.h"
 
 #define ERRORS_NS 100000000ull
 #define COUNTS_NS 1000000000ull
@@ -72,6 +74,7 @@ static void compare_faults(struct xd_event_watch *w, bool publish)
 	struct xd_fault_hits hits;
 	uint32_t n;
 
+	xd_direct_rules_collect(&w->server->objects.clients);
 	for (n = 0; n < XD_FAULT_RULES; n++) {
 		struct rule *r = &w->new_rule[n];
 
@@ -169,6 +172,7 @@ static void compare(void *arg)
 	with_counts = w->begun >= w->counts_at;
 	if (!xd_monitored(cs))
 		return;
+	xd_views_publish(cs, true);
 	changed = queues_changed(w);
 	for (uint32_t i = 0; i < xd_workers_count(w->server->dev->workers); i++)
 		changed |= worker_changed(w, i, with_counts);
@@ -211,6 +215,7 @@ static void start_watch(struct xd_event_watch *w)
 	for (uint32_t i = 0; i < xd_workers_count(s->dev->workers); i++)
 		worker_changed(w, i, true);
 	queues_changed(w);
+	xd_views_publish(&s->objects.clients, false);
 	compare_faults(w, false);
 	w->counts_at = w->begun + COUNTS_NS;
 	walk->done = compare_later;

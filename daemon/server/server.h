@@ -16,6 +16,8 @@
  *   scrape.c    metrics by HTTP
  *   capture.c   packet capture
  *   monitor.c   events for `xroce monitor`
+ *   direct_rules.c  rules of faults for direct programs
+ *   view.c      what direct programs show of themselves; view_monitor.c: events of that
  */
 #ifndef XD_SERVER_H
 #define XD_SERVER_H
@@ -49,6 +51,7 @@ struct xd_server {
 	struct xd_timer *capture_timer;	    /* of refused packets; NULL: there was no capture yet */
 	struct xd_event_watch *event_watch; /* NULL: there was no reader of events yet */
 	struct xd_malloced heap;
+	struct xd_sums direct_ended; /* counters of direct contexts that have ended */
 };
 
 static inline struct xd_server *xd_server_of(const struct xd_client *c)

@@ -28,6 +28,7 @@
 #include "metrics.h"
 #include "server.h"
 #include "show.h"
+#include "view.h"
 
 /* ---- status ---------------------------------------------------------------------- */
 
@@ -209,12 +210,12 @@ static void put_reasons(struct json *j, const struct xr_stat *stat)
 	json_end(j, ']');
 }
 
-static void show_counters(struct json *j, const struct xd_server *s)
+static void show_counters(struct json *j, struct xd_server *s)
 {
 	struct xd_device *dev = s->dev;
 	struct xd_sums sums;
 
-	xd_sum_counters(dev, &sums);
+	xd_sum_counters(s, &sums);
 	json_begin(j, NULL, '{');
 	put_reasons(j, sums.reason);
 	json_begin(j, "transport", '[');
@@ -227,6 +228,40 @@ static void show_counters(struct json *j, const struct xd_server *s)
 }
 
 /* ---- clients ----------------------------------------------------------------------- */
+
+/* Objects of a kind that a direct program says it has */
+static uint32_t direct_count(const struct xd_client *c, const struct xd_kind_ops *ops)
+{
+	switch (c->view ? ops->list : 0) {
+	case XR_SHOW_QPS:
+		return xd_view_counts(c).qps;
+	case XR_SHOW_MRS:
+		return xd_view_counts(c).mrs;
+	case XR_SHOW_CQS:
+		return xd_view_counts(c).cqs;
+	default:
+		return 0;
+	}
+}
+
+/* u NULL: of all users */
+static uint32_t direct_counts(const struct xd_clients *cs, const struct xd_user *u,
+			      const struct xd_kind_ops *ops)
+{
+	uint32_t n = 0;
+
+	for (const struct xd_client *c = cs->first; c; c = c->next)
+		if (!u || c->user == u)
+			n += direct_count(c, ops);
+	return n;
+}
+
+static void put_count(struct json *j, const struct xd_client *c, uint32_t kind)
+{
+	const struct xd_kind_ops *ops = c->clients->kinds.ops[kind];
+
+	json_number(j, ops->name, xd_object_count(c, kind) + direct_count(c, ops));
+}
 
 static void show_clients(struct json *j, const struct xd_clients *cs)
 {
@@ -245,7 +280,7 @@ static void show_clients(struct json *j, const struct xd_clients *cs)
 		json_boolean(j, "observer", c->connection.observer);
 		json_boolean(j, "direct", c->slot);
 		for (kind = 0; kind < cs->kinds.n; kind++)
-			json_number(j, cs->kinds.ops[kind]->name, xd_object_count(c, kind));
+			put_count(j, c, kind);
 		json_number(j, "user_bytes", c->user->bytes.pinned + c->user->bytes.memory);
 		json_number(j, "delays", c->connection.delays);
 		xd_client_memory_show(j, c);
@@ -276,6 +311,7 @@ static void put_kind_limit(struct json *j, const struct xd_client *c, uint32_t k
 		  xd_kind_limit(c->clients, ops->user_limit));
 	json_number(j, "client", xd_kind_limit(c->clients, ops->client_limit));
 	json_number(j, "device", xd_kind_limit(c->clients, ops->device_limit));
+	json_number(j, "direct", direct_counts(c->clients, NULL, ops));
 	json_end(j, '}');
 }
 
@@ -328,7 +364,8 @@ static void put_user(struct json *j, const struct xd_clients *cs, const struct x
 	json_number(j, "clients", u->clients - u->channels);
 	json_number(j, "cm_channels", u->channels);
 	for (kind = 0; kind < cs->kinds.n; kind++)
-		json_number(j, cs->kinds.ops[kind]->name, u->objects[kind]);
+		json_number(j, cs->kinds.ops[kind]->name,
+			    u->objects[kind] + direct_counts(cs, u, cs->kinds.ops[kind]));
 	json_number(j, "processes", u->processes);
 	json_number(j, "files", __atomic_load_n(&u->fds.used, __ATOMIC_RELAXED));
 	json_number(j, "pinned", u->bytes.pinned);
@@ -378,6 +415,7 @@ static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind
 			json_end(j, '}');
 		}
 	}
+	xd_views_show(j, cs, ops->list, detail);
 }
 
 static int show_objects(struct json *j, const struct xd_clients *cs, uint32_t what)

@@ -124,7 +124,7 @@ struct xr_msg {
 	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD) \
 	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr, XR_BODY(struct xr_alloc_integrity_mr_req), 0) \
 	X(MONITOR, monitor, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
-	X(LEND, lend, XR_BODY(struct xr_lend_req), 0)
+	X(LEND, lend, XR_BODY(struct xr_lend_req), XR_TAKES_FDS)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -795,7 +795,9 @@ struct xr_umad_send_req {
  *
  * fds: the socket that receives, `ports` sockets that send, in the order of port[], and the
  * daemon's end of the client's event socket, non-blocking, so that the client can write
- * asynchronous events as the daemon does.
+ * asynchronous events as the daemon does, and the page of the rules of fault injection that the
+ * client is to apply (struct xr_direct_rules, view.h). fds of the request: the view (view.h), by
+ * which operators see the objects of the client, or none.
  *
  * EOPNOTSUPP: the device has no slots; EPERM: only root, the daemon's own user and users of
  * --direct-users may borrow; EBUSY: no slot is free; EINVAL: flags, or the client has a slot. The

@@ -117,6 +117,9 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 	xt_cq_init(&cq->xt, cq->ring, cq->depth);
 	cq->xt.ignore_overrun = q->flags & XR_CQF_IGNORE_OVERRUN;
 	cq->xt.owner = cq;
+	xp_host_enter(h);
+	xp_view_cq(h, cq);
+	xp_host_leave_quietly(h);
 	rep.handle = cq->obj.handle;
 	rep.depth = cq->depth;
 	rep.ring = xp_shared_ref(cq->ring, cq->ring_size);
@@ -218,6 +221,7 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 	if (cq->obj.refs)
 		return xp_host_refuse(h, -EBUSY, "the CQ is used by %u QPs and SRQs", cq->obj.refs);
 	xp_host_enter(h);
+	xp_view_cq_end(h, cq);
 	xt_cq_drop_late(&cq->xt);
 	if (cq->moderated) {
 		xt_cq_drop_held(&cq->xt);

@@ -17,7 +17,10 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct xp_host *h = ctx;
 
-	xd_socket_tx_put(h->socket, frame);
+	if (xp_faults_tx(h, &h->faults, frame))
+		xd_socket_tx_put(h->socket, frame);
+	else
+		xd_socket_tx_cancel(h->socket, frame);
 }
 
 static void op_tx_push(void *ctx)
@@ -60,6 +63,7 @@ static void op_qp_state(void *ctx, struct xt_qp *qp)
 
 	xt_qp_entry(qp, &entry);
 	xd_tables_set_qp(h->tables, xt_qp_info(qp)->qpn, &entry);
+	xp_view_qp(h, xt_qp_info(qp)->owner);
 }
 
 static void op_key_changed(void *ctx, const struct xt_key *key)
@@ -67,6 +71,7 @@ static void op_key_changed(void *ctx, const struct xt_key *key)
 	struct xp_host *h = ctx;
 
 	xd_tables_set_key(h->tables, key->index, &key->entry);
+	xp_view_key(h, key);
 }
 
 const struct xt_ops xp_engine_ops = {
@@ -77,5 +82,6 @@ const struct xt_ops xp_engine_ops = {
 	.async_event = op_async_event,
 	.srq_event = op_srq_event,
 	.qp_state = op_qp_state,
+	.refusal = xp_faults_refusal,
 	.key_changed = op_key_changed,
 };

@@ -52,6 +52,16 @@ static int call(struct xp_host *h, struct xp_call *call)
 	return served[call->type](h, call);
 }
 
+/* A request of the program */
+static int call_with_faults(struct xp_host *h, struct xp_call *c)
+{
+	int err;
+
+	h->env.why[0] = '\0';
+	err = xp_faults_request(h, c->type);
+	return err ? err : call(h, c);
+}
+
 /* ---- open --------------------------------------------------------------------------------- */
 
 static int open_socket(struct xp_host *h)
@@ -168,6 +178,10 @@ static void close_lent(struct xp_lent *lent)
 			close(lent->tx[i]);
 	if (lent->events >= 0)
 		close(lent->events);
+	if (lent->view >= 0)
+		close(lent->view);
+	if (lent->rules >= 0)
+		close(lent->rules);
 }
 
 static void free_host(struct xp_host *h)
@@ -209,6 +223,10 @@ static int start(struct xp_host *h)
 {
 	int err = check_lent(&h->env.lent.rep);
 
+	xp_view_open(h, h->env.lent.view);
+	h->env.lent.view = -1;
+	xp_faults_open(h, h->env.lent.rules);
+	h->env.lent.rules = -1;
 	if (!err)
 		err = xd_memory_tables_new(XP_HOST_QPS, NAK_RATE, &h->tables);
 	if (!err)
@@ -243,6 +261,8 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 	pthread_mutexattr_destroy(&spins);
 	err = start(h);
 	if (err) {
+		xp_view_close(h);
+		xp_faults_close(h);
 		free_host(h);
 		return err;
 	}
@@ -289,6 +309,8 @@ static void close_host(struct xp_host *h, bool forked)
 		return;
 	destroy_objects(h);
 	xp_progress_stop(h);
+	xp_view_close(h);
+	xp_faults_close(h);
 	free_host(h);
 }
 
@@ -304,11 +326,12 @@ static int packets(const struct xp_host *h)
 
 __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.version = XR_VERSION,
+	.view = xp_view_new,
 	.open = open_host,
 	.close = close_host,
 	.doorbell = doorbell,
 	.serves = serves,
-	.call = call,
+	.call = call_with_faults,
 	.kick = xp_host_kick,
 	.poll = xp_host_poll,
 	.wait = xp_host_wait,

@@ -28,6 +28,8 @@ struct xp_lent {
 	int rx; /* receives */
 	int tx[XR_LEND_PORTS];
 	int events; /* the daemon's end of the socket of asynchronous events */
+	int view;   /* of view(); -1: the daemon has none */
+	int rules;  /* struct xr_direct_rules; -1: none */
 };
 
 /* What the host uses of the context */
@@ -46,6 +48,8 @@ struct xp_host_env {
 
 struct xp_host_ops {
 	const char *version; /* XR_VERSION: both libraries are of one build */
+	/* Returns a descriptor for LEND, by which the daemon sees the context, or -errno. */
+	int (*view)(void);
 	int (*open)(const struct xp_host_env *env, struct xp_host **host);
 	/* forked: this is a child process, which has a copy of the host without its thread */
 	void (*close)(struct xp_host *h, bool forked);

@@ -10,8 +10,10 @@
 #include "daemon/io/io.h"
 #include "daemon/transport/flow.h"
 #include "daemon/transport/transport.h"
+#include "faults.h"
 #include "host.h"
 #include "objects.h"
+#include "view.h"
 
 /* QPs of one context. A slot has 2^17 QPNs, so each place has 8 of them in turn. */
 #define XP_HOST_QPS 16384
@@ -62,6 +64,8 @@ struct xp_host {
 	struct xt_flow flow; /* of all QPs */
 	uint64_t now;
 	struct xp_channel_object *channels;
+	struct xp_view view;
+	struct xp_faults faults;
 	struct xp_event_source *blocked; /* events for which their socket had no room */
 	bool held;			 /* packets wait for those that the program sends next */
 	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */

@@ -236,6 +236,8 @@ int xp_mr_publish_key(struct xp_host *h, struct xp_mr_object *mr)
 	if (err) {
 		xt_keys_release(h->shared.keys, mr->key);
 		mr->key = NULL;
+	} else {
+		xp_view_mr(h, mr);
 	}
 	return err;
 }
@@ -353,6 +355,8 @@ static int change(struct xp_host *h, struct xp_mr_object *mr, const struct xp_mr
 		if (err) {
 			mr->key->entry = old;
 			*mr = was;
+		} else {
+			xp_view_mr(h, mr);
 		}
 	}
 	xp_host_leave_quietly(h);
@@ -420,6 +424,7 @@ int xp_do_dereg_mr(struct xp_host *h, struct xp_call *call)
 	bound = mr->key->windows;
 	index = mr->key->index;
 	if (!bound) {
+		xp_view_mr_end(h, mr);
 		xt_keys_release(h->shared.keys, mr->key);
 		xd_tables_del_key(h->tables, index);
 	}

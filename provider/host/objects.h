@@ -70,6 +70,8 @@ struct xp_cq_object {
 	struct xr_queue *ring;
 	size_t ring_size;
 	uint32_t depth;
+	uint32_t view; /* record in the view, plus 1; 0: none */
+	uint64_t created;
 	bool moderated; /* the engine has room for its timer */
 	struct xp_channel_object *channel;
 	struct xp_event_source completions, async;
@@ -95,6 +97,8 @@ struct xp_qp_object {
 	struct xp_object obj;
 	struct xt_qp *xt;
 	uint32_t type, qpn, slot;
+	uint32_t view; /* record in the view, plus 1; 0: none */
+	uint64_t created;
 	/* XRC_SEND has no recv_cq; XRC_RECV has only xrcd. */
 	struct xp_pd *pd;
 	struct xp_cq_object *send_cq, *recv_cq;
@@ -134,6 +138,8 @@ struct xp_mr_object {
 	uint64_t addr, length, iova;
 	uint32_t access;
 	struct xt_mem mem;
+	uint32_t view; /* record in the view, plus 1; 0: none */
+	uint64_t created;
 	struct xp_mr_memory memory;
 	/* of fast registration and integrity; NULL: none */
 	struct xt_mem_seg *own_seg;

@@ -122,6 +122,7 @@ static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
 	if (!err) {
 		h->qp_of_slot[qp->slot] = qp->xt;
 		qp->qpn = xt_qp_info(qp->xt)->qpn;
+		xp_view_qp_new(h, qp);
 	}
 	xp_host_leave_quietly(h);
 	return err;
@@ -282,6 +283,7 @@ static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_mo
 		xp_host_refuse(h, err, "%s", why.text);
 	}
 	*state = xt_qp_info(qp->xt)->state;
+	xp_view_qp(h, qp);
 	xp_host_leave(h);
 	return err;
 }
@@ -379,6 +381,7 @@ int xp_do_destroy_qp(struct xp_host *h, struct xp_call *call)
 	send_posted(h, qp);
 	xp_host_enter(h);
 	h->qp_of_slot[qp->slot] = NULL;
+	xp_view_qp_end(h, qp);
 	xt_qp_destroy(qp->xt);
 	xd_tables_del_qp(h->tables, qp->qpn);
 	rep.async_events = xp_event_end(h, &qp->async);

@@ -98,6 +98,7 @@ static unsigned int receive(struct xp_host *h)
 		if (!n)
 			break;
 		total += n;
+		n = xp_faults_rx(h, &h->faults, n);
 		xt_engine_rx(h->engine, h->frames, n, h->now);
 		xd_socket_recv_done(h->socket);
 		if (!xd_socket_pending(h->socket))
@@ -112,6 +113,7 @@ static void run(struct xp_host *h)
 	uint64_t next;
 	int turn = 0;
 
+	xp_faults_due(h);
 	do {
 		next = xt_engine_run(h->engine, h->now);
 		if (next <= h->now)
@@ -119,6 +121,7 @@ static void run(struct xp_host *h)
 	} while (next <= h->now && !xd_socket_tx_stalled(h->socket) && ++turn < TURNS);
 	if (xd_socket_tx_stalled(h->socket) && next < h->now + TX_RETRY_NS)
 		next = h->now + TX_RETRY_NS;
+	next = xp_view_look(h, &h->view, h->now, xp_faults_next(h, next));
 	__atomic_store_n(&h->next, next, __ATOMIC_RELAXED);
 	if (h->blocked)
 		xp_events_retry(h);

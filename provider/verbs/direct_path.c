@@ -89,12 +89,13 @@ static void set_fds(struct xp_lent *lent, const int *fds)
 	for (unsigned int i = 0; i < XR_LEND_PORTS; i++)
 		lent->tx[i] = i < lent->rep.ports ? fds[1 + i] : -1;
 	lent->events = fds[1 + lent->rep.ports];
+	lent->rules = fds[2 + lent->rep.ports];
 }
 
 static int borrow(struct xp_context *ctx, struct xp_lent *lent)
 {
 	const struct xr_lend_req req = { 0 };
-	int fds[XR_LEND_PORTS + 2], err;
+	int fds[XR_LEND_PORTS + 3], err;
 	struct xp_call call = {
 		.type = XR_MSG_LEND,
 		.req = &req,
@@ -102,16 +103,20 @@ static int borrow(struct xp_context *ctx, struct xp_lent *lent)
 		.rep = &lent->rep,
 		.rep_len = sizeof(lent->rep),
 		.rep_fds = fds,
-		.rep_room = XR_LEND_PORTS + 2,
+		.rep_room = XR_LEND_PORTS + 3,
+		.fds = &lent->view,
+		.nfds = lent->view >= 0,
 	};
 
 	err = xp_conn_call(&ctx->conn, &call);
-	if (!err && (lent->rep.ports > XR_LEND_PORTS || call.rep_nfds != lent->rep.ports + 2)) {
+	if (!err && (lent->rep.ports > XR_LEND_PORTS || call.rep_nfds != lent->rep.ports + 3)) {
 		xp_close_fds(fds, call.rep_nfds);
 		err = -EPROTO;
 	}
 	if (!err)
 		set_fds(lent, fds);
+	else if (lent->view >= 0)
+		close(lent->view);
 	return err;
 }
 
@@ -135,6 +140,10 @@ static int open_host(struct xp_context *ctx)
 			 (int)sizeof(ctx->conn.why) - 1, load_error);
 		return -EOPNOTSUPP;
 	}
+	env.lent.view = ops->view();
+	if (env.lent.view < 0)
+		xp_debug("%s: the daemon sees nothing of the transport: %s", ctx->dev->ibdev.name,
+			 strerror(-env.lent.view));
 	err = borrow(ctx, &env.lent);
 	if (!err)
 		err = ops->open(&env, &ctx->host);

@@ -54,7 +54,7 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
 control_LIBS := -lisal -lz -lpthread -Wl$(comma)--wrap=xt_mem_io_done
-$(foreach t,control burden monitor qp srq gsi umad regions tiers dm import keys cm scrape,$(eval $(call \
+$(foreach t,control burden monitor qp srq gsi umad regions tiers dm import keys cm scrape view,$(eval $(call \
 	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport cm,$(control_LIBS),,parallel \
 	$(if $(filter tiers,$(t)),root))))
 

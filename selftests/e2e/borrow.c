@@ -43,7 +43,7 @@ static bool fds_match(const struct conn *c, const struct xr_lend_rep *r)
 	struct sockaddr_in6 sa; /* the port has the same place in both families */
 	socklen_t len = sizeof(sa);
 
-	if (c->got_fds != r->ports + 2)
+	if (c->got_fds != r->ports + 3)
 		return false;
 	for (uint32_t i = 0; i < r->ports; i++) {
 		len = sizeof(sa);

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/json.h"
+#include "daemon/base/loop.h"
+#include "daemon/clients/programs.h"
+#include "daemon/clients/request.h"
+#include "daemon/objects/cq.h"
+#include "daemon/objects/mr.h"
+#include "daemon/objects/qp.h"
+#include "server.h"
+
+/* Attempts to read a record that the program does not change meanwhile */
+#define TRIES 4
+#define CHUNK 32768u
+/* Parsers of JSON refuse larger numbers. */
+#define MOST ((uint64_t)INT64_MAX)
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static bool read_at(const struct xd_view *v, uint64_t off, void *to, size_t size)
+{
+	return pread(v->fd, to, size, (off_t)off) == (ssize_t)size;
+}
+
+/* The sequence word is the first one. */
+static bool is_stable(const void *a, const void *b, size_t size)
+{
+	return !(*(const uint32_t *)a & 1) && !memcmp(a, b, size);
+}
+
+/* a and b: what was read at `off` first and then. b gets a stable record, or the last copy. */
+static void settle(const struct xd_view *v, uint64_t off, void *a, void *b, size_t size)
+{
+	for (int i = 0; i < TRIES && !is_stable(a, b, size); i++) {
+		memcpy(a, b, size);
+		if (!read_at(v, off, b, size))
+			return;
+	}
+}
+
+struct room {
+	uint64_t off;
+	uint32_t size, records;
+};
+
+static void each(const struct xd_view *v, const struct room *room, uint32_t end, xd_view_fn *fn,
+		 void *arg)
+{
+	/* Only the control thread reads. */
+	static _Alignas(8) uint8_t first[CHUNK], second[CHUNK];
+	const uint32_t most = CHUNK / room->size;
+	uint32_t i, n, index;
+
+	if (end > room->records)
+		end = room->records;
+	for (index = 0; index < end; index += n) {
+		uint64_t off = room->off + (uint64_t)index * room->size;
+
+		n = end - index < most ? end - index : most;
+		if (!read_at(v, off, first, (size_t)n * room->size) ||
+		    !read_at(v, off, second, (size_t)n * room->size))
+			return;
+		for (i = 0; i < n; i++) {
+			uint8_t *b = second + i * room->size;
+
+			settle(v, off + i * room->size, first + i * room->size, b, room->size);
+			if (((const uint32_t *)b)[1])
+				fn(arg, index + i, b);
+		}
+	}
+}
+
+static void read_header(const struct xd_view *v, struct xr_view *header)
+{
+	if (!read_at(v, 0, header, offsetof(struct xr_view, sums)))
+		memset(header, 0, sizeof(*header));
+}
+
+static const struct room qp_room = { XR_VIEW_QPS_OFF, sizeof(struct xr_view_qp), XR_VIEW_QPS };
+static const struct room mr_room = { XR_VIEW_MRS_OFF, sizeof(struct xr_view_mr), XR_VIEW_MRS };
+static const struct room cq_room = { XR_VIEW_CQS_OFF, sizeof(struct xr_view_cq), XR_VIEW_CQS };
+
+void xd_view_each_qp(const struct xd_view *v, xd_view_fn *fn, void *arg)
+{
+	struct xr_view header;
+
+	read_header(v, &header);
+	each(v, &qp_room, header.qp_end, fn, arg);
+}
+
+uint32_t xd_view_changes(const struct xd_view *v)
+{
+	struct xr_view header;
+
+	read_header(v, &header);
+	return header.changes;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+struct xd_view_counts xd_view_counts(const struct xd_client *c)
+{
+	struct xr_view header;
+
+	if (!c->view)
+		return (struct xd_view_counts){ 0 };
+	read_header(c->view, &header);
+	return (struct xd_view_counts){
+		.qps = least(header.qps, XR_VIEW_QPS),
+		.mrs = least(header.mrs, XR_VIEW_MRS),
+		.cqs = least(header.cqs, XR_VIEW_CQS),
+	};
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+/* A file that could be truncated, or that another process serves, could let pread() wait. */
+static bool is_view(const struct xd_view *v)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	int present = fcntl(v->fd, F_GET_SEALS);
+	struct xr_view header;
+	struct stat st;
+
+	if (present < 0 || (present & seals) != seals || fstat(v->fd, &st) ||
+	    st.st_size != (off_t)XR_VIEW_SIZE)
+		return false;
+	/* The program stores the magic number when its host begins. */
+	read_header(v, &header);
+	return !header.layout || header.layout == XR_VIEW_LAYOUT;
+}
+
+int xd_view_open(struct xd_client *c, int *fd)
+{
+	struct xd_view *v = calloc(1, sizeof(*v));
+	int err;
+
+	if (!v)
+		return -ENOMEM;
+	v->fd = *fd;
+	if (!is_view(v)) {
+		free(v);
+		return xd_refuse(c, -EINVAL, "the descriptor is not a view of version " XR_VERSION);
+	}
+	err = xd_user_take_fds(c, 1);
+	if (err) {
+		free(v);
+		return err;
+	}
+	*fd = -1;
+	c->view = v;
+	return 0;
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+struct rows {
+	struct json *j;
+	const struct xd_client *client;
+	bool detail;
+	uint64_t now;
+};
+
+static void limit(uint64_t *n, uint64_t most)
+{
+	if (*n > most)
+		*n = most;
+}
+
+static void limit_all(uint64_t *n, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		limit(&n[i], MOST);
+}
+
+static void show_qp(void *arg, uint32_t index, const void *record)
+{
+	const struct rows *rows = arg;
+	struct xr_view_qp r = *(const struct xr_view_qp *)record;
+
+	(void)index;
+	limit_all((uint64_t *)r.counter, XR_VIEW_QP_COUNTERS);
+	limit((uint64_t *)&r.created, rows->now);
+	limit((uint64_t *)&r.failure_at, rows->now);
+	json_begin(rows->j, NULL, '{');
+	xd_qp_show_view(rows->j, &r, rows->client, rows->detail);
+	json_end(rows->j, '}');
+}
+
+static void show_mr(void *arg, uint32_t index, const void *record)
+{
+	const struct rows *rows = arg;
+	struct xr_view_mr r = *(const struct xr_view_mr *)record;
+
+	(void)index;
+	limit((uint64_t *)&r.length, MOST);
+	limit((uint64_t *)&r.created, rows->now);
+	json_begin(rows->j, NULL, '{');
+	xd_mr_show_view(rows->j, &r, rows->client);
+	xd_show_owner(rows->j, rows->client, r.created, rows->detail);
+	json_end(rows->j, '}');
+}
+
+static void show_cq(void *arg, uint32_t index, const void *record)
+{
+	const struct rows *rows = arg;
+	struct xr_view_cq r = *(const struct xr_view_cq *)record;
+
+	(void)index;
+	limit((uint64_t *)&r.completions, MOST);
+	limit((uint64_t *)&r.errors, MOST);
+	limit((uint64_t *)&r.created, rows->now);
+	json_begin(rows->j, NULL, '{');
+	xd_cq_show_view(rows->j, &r, rows->client, rows->detail);
+	xd_show_owner(rows->j, rows->client, r.created, rows->detail);
+	json_end(rows->j, '}');
+}
+
+void xd_views_show(struct json *j, const struct xd_clients *cs, uint32_t what, bool detail)
+{
+	struct rows rows = { .j = j, .detail = detail, .now = xd_now() };
+	struct xr_view header;
+
+	for (const struct xd_client *c = cs->first; c; c = c->next) {
+		if (!c->view)
+			continue;
+		rows.client = c;
+		read_header(c->view, &header);
+		if (what == XR_SHOW_QPS)
+			each(c->view, &qp_room, header.qp_end, show_qp, &rows);
+		else if (what == XR_SHOW_MRS)
+			each(c->view, &mr_room, header.mr_end, show_mr, &rows);
+		else if (what == XR_SHOW_CQS)
+			each(c->view, &cq_room, header.cq_end, show_cq, &rows);
+	}
+}
+
+/* ---- sums --------------------------------------------------------------------------------- */
+
+/* sum += n, up to the largest number that JSON can have */
+static void add(uint64_t *sum, const uint64_t *n, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		sum[i] = n[i] > MOST - sum[i] ? MOST : sum[i] + n[i];
+}
+
+/* Counters do not decrease, whatever the program stores. */
+static void keep_larger(uint64_t *known, const uint64_t *n, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (n[i] > known[i])
+			known[i] = n[i] > MOST ? MOST : n[i];
+}
+
+#define WORDS(part) ((uint32_t)(sizeof(part) / (sizeof(uint64_t))))
+
+static const struct xr_view_sums *take_sums(const struct xd_view *v)
+{
+	static struct xr_view_sums first, second;
+	const uint64_t off = offsetof(struct xr_view, sums);
+
+	if (!read_at(v, off, &first, sizeof(first)) || !read_at(v, off, &second, sizeof(second)))
+		return NULL;
+	settle(v, off, &first, &second, sizeof(first));
+	return &second;
+}
+
+bool xd_view_faults(const struct xd_client *c, uint32_t seq, struct xr_view_fault *hits)
+{
+	const struct xr_view_sums *sums = c->view ? take_sums(c->view) : NULL;
+
+	if (!sums || sums->fault_seq != seq)
+		return false;
+	memcpy(hits, sums->fault, sizeof(sums->fault));
+	return true;
+}
+
+static void read_sums(struct xd_view *v)
+{
+	const struct xr_view_sums *present = take_sums(v);
+
+	if (!present)
+		return;
+	keep_larger((uint64_t *)v->sums.counter, (const uint64_t *)present->counter,
+		    WORDS(present->counter));
+	keep_larger((uint64_t *)v->sums.reason, (const uint64_t *)present->reason,
+		    WORDS(present->reason));
+	keep_larger((uint64_t *)&v->sums.ended, (const uint64_t *)&present->ended,
+		    WORDS(present->ended));
+}
+
+static void add_sums(const struct xd_view *v, struct xd_sums *sums)
+{
+	add((uint64_t *)&sums->transport, (const uint64_t *)v->sums.counter,
+	    WORDS(sums->transport));
+	add((uint64_t *)sums->reason, (const uint64_t *)v->sums.reason, WORDS(sums->reason));
+}
+
+void xd_views_sum(struct xd_server *s, struct xd_sums *sums)
+{
+	add((uint64_t *)&sums->transport, (const uint64_t *)&s->direct_ended.transport,
+	    WORDS(sums->transport));
+	add((uint64_t *)sums->reason, (const uint64_t *)s->direct_ended.reason,
+	    WORDS(sums->reason));
+	for (const struct xd_client *c = s->objects.clients.first; c; c = c->next) {
+		if (!c->view)
+			continue;
+		read_sums(c->view);
+		add_sums(c->view, sums);
+	}
+}
+
+static void add_traffic(struct xt_traffic *sum, const uint64_t *counters, const uint64_t *rtt,
+			uint64_t rtt_sum)
+{
+	add((uint64_t *)&sum->counters, counters, WORDS(sum->counters));
+	add(sum->rtt, rtt, XT_RTT_BUCKETS);
+	add(&sum->rtt_sum, &rtt_sum, 1);
+}
+
+static void add_qp(void *arg, uint32_t index, const void *record)
+{
+	const struct xr_view_qp *r = record;
+	struct xt_traffic *sum = arg;
+	uint64_t rtt[XT_RTT_BUCKETS];
+
+	(void)index;
+	for (uint32_t i = 0; i < XT_RTT_BUCKETS; i++)
+		rtt[i] = r->rtt[i];
+	add_traffic(sum, (const uint64_t *)r->counter, rtt, r->rtt_sum);
+}
+
+/* Traffic of the QPs that exist, and of those that the program has destroyed */
+static void add_view(const struct xd_view *v, struct xt_traffic *sum)
+{
+	xd_view_each_qp(v, add_qp, sum);
+	add_traffic(sum, (const uint64_t *)v->sums.ended.counter,
+		    (const uint64_t *)v->sums.ended.rtt, v->sums.ended.rtt_sum);
+}
+
+void xd_views_sum_traffic(struct xd_clients *cs)
+{
+	struct xd_program *p;
+
+	for (struct xd_client *c = cs->first; c; c = c->next) {
+		if (!c->view)
+			continue;
+		p = xd_program_of(c);
+		read_sums(c->view);
+		add_view(c->view, &p->live);
+		p->qps += xd_view_counts(c).qps;
+	}
+}
+
+void xd_view_close(struct xd_client *c)
+{
+	struct xd_view *v = c->view;
+
+	if (!v)
+		return;
+	read_sums(v);
+	add_sums(v, &xd_server_of(c)->direct_ended);
+	add_view(v, &xd_program_of(c)->ended);
+	c->view = NULL;
+	xd_client_close_fds(c, &v->fd, 1);
+	xd_user_put_fds(c, 1);
+	free(v->known);
+	free(v);
+}

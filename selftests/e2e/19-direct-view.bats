@@ -1,0 +1,165 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What operators see of direct programs, and faults in them: lists, sums, events, rules.
+
+load helpers
+
+setup_file() {
+	requires root
+	hosts_up
+	daemon_up a --io socket
+	daemon_up b --io socket
+	export XROCE_PATH=direct
+}
+
+teardown() {
+	# shellcheck disable=SC2046
+	kill -KILL $(jobs -p) 2>/dev/null || true
+	ctl a fault xra off || true
+	ctl b fault xrb off || true
+	report_failure
+}
+
+# runs COUNT: a ping-pong in the background
+runs() {
+	local size=${2:-4096}
+
+	spawn a "$BATS_TEST_TMPDIR/server" ibv_rc_pingpong -g "$(gid_index a "$A4")" -p 18702 -s "$size" -n "$1" 3>&-
+	SERVER=$!
+	server_listens() { listens a 18702; }
+	wait_for 10 server_listens
+	spawn b "$BATS_TEST_TMPDIR/client" ibv_rc_pingpong -g "$(gid_index b "$B4")" -p 18702 -s "$size" -n "$1" "$A4" 3>&-
+	CLIENT=$!
+	wait_for 10 is_connected
+}
+
+is_connected() {
+	[[ $(qp b .state) == RTS ]]
+}
+
+ends() {
+	kill "$SERVER" "$CLIENT" 2>/dev/null || true
+	wait "$SERVER" "$CLIENT" 2>/dev/null || true
+	wait_for 10 is_empty
+}
+
+is_empty() {
+	[[ $(qps a)$(qps b) == 00 ]]
+}
+
+# rows HOST COMMAND [OPTION]: prints the rows of a list
+rows() {
+	ctl "$1" "$2" -j ${3:+"$3"} "xr$1" | jq -c '.[]'
+}
+
+qp() {
+	rows "$1" qp -d | jq -r "$2"
+}
+
+qps() {
+	rows "$1" qp | jq -s length
+}
+
+# hits HOST: prints the hits of all rules
+hits() {
+	ctl "$1" fault -j "xr$1" | jq '[.. | objects | select(.rule) | .hits] | add // 0'
+}
+
+@test "objects of direct programs are in the lists" {
+	runs 100000000
+	equal "QP" "$(qp b '[.type, .state, .path, .peer, .comm, .worker] | @text')" \
+		"[\"RC\",\"RTS\",\"direct\",\"$A4\",\"ibv_rc_pingpong\",null]"
+	equal "peer's QP" "$(qp a .qpn)" "$(qp b .dest_qpn)"
+	equal "region" "$(rows b mr | jq -c '[.length, .path, .state, .pid]')" "[4096,\"direct\",\"valid\",$CLIENT]"
+	equal "CQ" "$(rows b cq | jq -c '[.path, .overrun]')" '["direct",false]'
+	equal "client" "$(rows b client | jq -c 'select(.direct) | [.qps, .mrs, .cqs]')" "[1,1,1]"
+	equal "limits" "$(ctl b limits -j xrb | jq '[.. | objects | select(.limit == "qps") | .direct] | add')" 1
+	equal "status" "$(status_of b '.slots.loans[] | [.view, .qps] | @text')" "[true,1]"
+	ctl b top -b -n 1 xrb | grep ibv_rc_pingpong
+	ends
+}
+
+@test "counters move while a direct program runs, and are right after it" {
+	local before first
+
+	before=$(counter b rx_packets)
+	runs 100000000
+	first=$(qp b .tx_packets)
+	moves() { (($(qp b .tx_packets) > first)); }
+	wait_for 10 moves
+	(($(qp b '.rtt.usual_ns') > 0))
+	ends
+	before=$(counter b completions)
+	both ibv_rc_pingpong -g @4 -n 1000
+	equal "completions" "$(($(counter b completions) - before))" 2000
+	ctl b metrics xrb | grep -E 'program_tx_messages_total.*comm="ibv_rc_pingpong"' | grep -v ' 0$'
+}
+
+@test "a program that is killed leaves its counters, and no rows" {
+	local before
+
+	before=$(counter b tx_packets)
+	runs 100000000
+	sleep 0.3
+	kill -KILL "$CLIENT" "$SERVER"
+	wait_for 10 is_empty
+	(($(counter b tx_packets) > before + 100))
+}
+
+@test "events of direct QPs" {
+	"$XROCE" -r "$RUN/b" monitor xrb -j >"$BATS_TEST_TMPDIR/events" 2>&1 3>&- &
+	sleep 0.5
+	runs 100000000
+	sleep 0.5
+	ends
+	sleep 0.5
+	kill %1
+	for event in qp_created qp_state qp_destroyed; do
+		grep "\"$event\"" "$BATS_TEST_TMPDIR/events" | grep '"comm": *"ibv_rc_pingpong"' || {
+			cat "$BATS_TEST_TMPDIR/events"
+			return 1
+		}
+	done
+}
+
+@test "rules of operators act in direct programs, and count" {
+	ctl b fault xrb drop 20 seed 4
+	both -t 60 ibv_rc_pingpong -g @4 -n 2000 -r 100
+	(($(hits b) > 20))
+}
+
+@test "rules that are set while a direct program runs act at once, and no more when they are removed" {
+	runs 100000000
+	ctl b fault xrb drop 100
+	lossy() { (($(hits b) > 0)); }
+	wait_for 10 lossy
+	ctl b fault xrb rules "drop prob 0%"
+	sleep 0.3
+	equal "hits" "$(hits b)" 0
+	ends
+}
+
+@test "rules for another program do not act" {
+	ctl b fault xrb rules "drop prob 100% command other"
+	both ibv_rc_pingpong -g @4 -n 100
+	equal "hits" "$(hits b)" 0
+}
+
+@test "XROCE_FAULT acts on the program's own packets and requests" {
+	echo "fail reg_mr ENOMEM after 0 times 1" >"$BATS_TEST_TMPDIR/rules"
+	XROCE_FAULT=$BATS_TEST_TMPDIR/rules run_on b ibv_rc_pingpong -g "$(gid_index b "$B4")" 2>&1 | grep "Couldn't register MR"
+	echo "qp-error tx after 50 times 1" >"$BATS_TEST_TMPDIR/rules"
+	XROCE_FAULT=$BATS_TEST_TMPDIR/rules run ! both ibv_rc_pingpong -g @4 -n 1000
+}
+
+@test "errors are injected into direct QPs" {
+	ctl b fault xrb rules "qp-error tx after 50 times 1"
+	run ! both ibv_rc_pingpong -g @4 -n 1000
+}
+
+@test "capture says which direct contexts it does not see" {
+	runs 100000000
+	timeout 2 "$XROCE" -r "$RUN/b" capture xrb 2>"$BATS_TEST_TMPDIR/errors" >/dev/null || true
+	grep "not captured are the packets of 1 direct context: pid $CLIENT" "$BATS_TEST_TMPDIR/errors"
+	ends
+}
