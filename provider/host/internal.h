@@ -69,7 +69,8 @@ struct xp_host {
 	struct xp_event_source *blocked; /* events for which their socket had no room */
 	bool held;			 /* packets wait for those that the program sends next */
 	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
-	uint64_t received_at; /* time when the progress thread received; 0: answered */
+	uint64_t held_at;     /* since when */
+	uint64_t received_at; /* time when packets were received last; 0: answered */
 	struct xt_frame frames[XD_BATCH];
 
 	/* Any thread, atomic */

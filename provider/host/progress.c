@@ -16,7 +16,7 @@
 #include "internal.h"
 
 #define FIRST_TICK_NS 50000u
-#define LAST_TICK_NS 800000u
+#define LAST_TICK_NS 200000u
 /*
  * A program polls if threads of it receive in four fifths of the time. One that also waits for data
  * in its memory does not: nobody would receive meanwhile.

@@ -34,6 +34,11 @@
 #define FOR_OTHERS 8
 /* ACKs and short answers that may wait; READ responses do not */
 #define HOLD_FRAMES 4
+/*
+ * ACKs wait so long in a program that polls. A request and the ACK behind it arrive a microsecond
+ * apart, and a poll may come in between.
+ */
+#define KEEP_NS 10000u
 /* Time until the kernel is asked again to take packets */
 #define TX_RETRY_NS 100000
 
@@ -140,30 +145,45 @@ static bool may_hold(const struct xp_host *h)
 	       __atomic_load_n(&h->next, __ATOMIC_RELAXED) > h->now;
 }
 
-/*
- * hold: ACKs of packets that this round receives may wait. keep: those that wait already, too.
- * Returns the number of packets received.
- */
-static unsigned int do_round(struct xp_host *h, bool hold, bool keep)
+/* Returns true if ACKs that wait, since before this round, go on waiting. */
+static bool keeps(struct xp_host *h, uint64_t ns)
 {
-	bool rung = is_rung(h);
+	if (!h->held || !h->answers)
+		return false;
+	if (h->now - h->held_at < ns)
+		return true;
+	h->answers = 0;
+	return false;
+}
+
+/*
+ * hold: ACKs of packets that this round receives may wait. keep: so long, if the program usually
+ * answers; otherwise until the next round. Returns the number of packets received.
+ */
+static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
+{
+	bool rung = is_rung(h), was_held = h->held;
 	unsigned int n;
 
 	h->now = xp_host_clock();
 	if (rung)
 		answer_doorbells(h);
 	n = receive(h);
+	if (n)
+		h->received_at = h->now;
 	if (n || rung || h->now >= h->next)
 		run(h);
 	__atomic_store_n(&h->posts, 0, __ATOMIC_RELAXED);
-	hold = n ? hold : h->held && keep;
+	hold = (n && !was_held && hold) || keeps(h, keep);
 	h->held = hold && !rung && may_hold(h) && xd_udp_queued(h->socket);
 	if (!h->held)
 		send_all(h);
+	else if (!was_held)
+		h->held_at = h->now;
 	return n;
 }
 
-/* The program posts: perhaps an answer to what the progress thread has received. */
+/* The program posts: perhaps an answer to what was received. */
 static void note_answer(struct xp_host *h)
 {
 	if (!h->received_at)
@@ -252,7 +272,7 @@ void xp_host_leave_quietly(struct xp_host *h)
 
 void xp_host_round(struct xp_host *h)
 {
-	do_round(h, false, false);
+	do_round(h, false, 0);
 }
 
 /* ---- threads of the program --------------------------------------------------------------- */
@@ -285,7 +305,7 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 	bool entered = try_enter(h);
 
 	if (entered) {
-		do_round(h, true, false);
+		do_round(h, true, KEEP_NS);
 		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS);
 		leave(h);
 	}
@@ -311,7 +331,7 @@ static void wait_round(struct xp_host *h)
 
 	pthread_mutex_lock(&h->lock);
 	if (!h->ended)
-		do_round(h, false, false);
+		do_round(h, false, 0);
 	note_poll(h, XP_WATCH_NS);
 	leave(h);
 	errno = saved;
@@ -352,11 +372,7 @@ int xp_host_progress_round(struct xp_host *h, bool *held)
 	*held = false;
 	if (!try_enter(h))
 		return -1;
-	if (h->received_at && xp_host_clock() - h->received_at > XP_ANSWER_NS) /* not answered */
-		h->answers = h->received_at = 0;
-	n = do_round(h, h->answers, h->answers);
-	if (n)
-		h->received_at = h->now;
+	n = do_round(h, h->answers, XP_ANSWER_NS);
 	*held = h->held;
 	leave(h);
 	return (int)n;
@@ -368,7 +384,7 @@ void xp_host_send_left(struct xp_host *h)
 		return;
 	if (is_rung(h))
 		do_posted(h);
-	else if (h->held)
+	else if (h->held && xp_host_clock() > h->now + XP_COVER_NS)
 		send_all(h);
 	leave(h);
 }
