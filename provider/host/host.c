@@ -157,18 +157,6 @@ static int learn_addresses(struct xp_host *h)
 	return err;
 }
 
-int xp_host_learn_port(struct xp_host *h)
-{
-	struct xr_query_port_rep rep = { 0 };
-	int err = h->env.request(h->env.arg, XR_MSG_QUERY_PORT, NULL, 0, &rep, sizeof(rep));
-
-	if (err)
-		return err;
-	h->max_mtu = 128u << rep.active_mtu;
-	h->ifindex = rep.netdev_ifindex;
-	return 0;
-}
-
 static void close_lent(struct xp_lent *lent)
 {
 	if (lent->rx >= 0)

@@ -138,8 +138,8 @@ void xp_events_end(struct xp_host *h);
 /* ---- daemon_end.c ---- */
 
 /*
- * The daemon has ended: the objects are gone, as those of a device that was removed. Its sockets are
- * given back, as another daemon cannot have the port before.
+ * The daemon has ended: the objects are gone, as those of a device that was removed. Its sockets
+ * are given back, as another daemon cannot have the port before.
  */
 void xp_daemon_ended(struct xp_host *h);
 

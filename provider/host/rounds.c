@@ -22,9 +22,9 @@
 /* Turns of the engine in one call while it has more to send */
 #define TURNS 8
 /*
- * While packets wait for ACKs, what a program posts waits for its next poll, or for an ACK, as bytes
- * of TCP do (RFC 896). The first calls after a poll send at once: they may be all. So does each call
- * that follows this many.
+ * While packets wait for ACKs, what a program posts waits for its next poll, or for an ACK, as
+ * bytes of TCP do (RFC 896). The first calls after a poll send at once: they may be all. So does
+ * each call that follows this many.
  */
 #define AT_ONCE 4
 #define GATHER 32

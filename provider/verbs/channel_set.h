@@ -10,10 +10,10 @@ struct xp_channel;
 /*
  * Their descriptor is an epoll set of the event socket. For a program that never blocks on the
  * channel, the socket of packets is in it, too: a packet wakes the program, which runs a round in
- * ibv_get_cq_event(), and finds the event, or none. It is in one set of the context: the round makes
- * the descriptors of all channels readable that have events, and a packet wakes no more of them.
- * Other programs may rely on an event, so another thread runs the round for them while they wait for
- * the descriptor.
+ * ibv_get_cq_event(), and finds the event, or none. It is in one set of the context: the round
+ * makes the descriptors of all channels readable that have events, and a packet wakes no more of
+ * them. Other programs may rely on an event, so another thread runs the round for them while they
+ * wait for the descriptor.
  */
 int xp_channel_make_set(struct xp_channel *ch);
 /* Returns true if the program has set O_NONBLOCK. */

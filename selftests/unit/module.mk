@@ -43,4 +43,5 @@ $(eval $(call test_program,unit/verdict,selftests/unit/verdict_test.c $(verdict_
 	tables.c rows-network.c rows-transport.c rows-qp.c rows-key.c),,-lpthread,,parallel))
 # Sockets of two workers, with the tables that the control thread changes
 $(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(io_SRCS) $(addprefix daemon/udp/, \
-	calls.c receive.c send.c sockets.c udp_socket.c) $(addprefix selftests/bpf/,frame.c tables.c),transport,-lisal -lz -lpthread,60,parallel))
+	calls.c receive.c send.c sockets.c udp_socket.c) $(addprefix selftests/bpf/,frame.c tables.c),transport, \
+	-lisal -lz -lpthread,60,parallel))
