@@ -123,14 +123,14 @@ one_host() {
 		run third_on_a --interface va --bind $mode
 		echo "$output"
 		((status))
-		[[ $output == *"Address already in use: another daemon or rdma_rxe has it"* ]]
+		[[ $output == *"Address already in use, by another daemon"* ]]
 	done
 	daemon_down a
 	third_on_a --interface va --bind interface
 	run daemon_up a --bind address
 	echo "$output"
 	((status))
-	[[ $output == *"Address already in use: another daemon or rdma_rxe has it"* ]]
+	[[ $output == *"Address already in use, by another daemon"* ]]
 }
 
 @test "UDP sockets bound to addresses: a new address is reported, multicast groups are refused" {
