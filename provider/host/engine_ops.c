@@ -3,8 +3,15 @@
 #include <infiniband/verbs.h>
 
 #include "daemon/io/tables.h"
+#include "daemon/udp/udp.h"
 #include "internal.h"
 #include "requests.h"
+
+/*
+ * Packets that are sent at once: four messages of the longest packets. What was copied is in the
+ * cache still when the kernel copies it again, and the peer receives while this engine goes on.
+ */
+#define SEND_FRAMES 60
 
 static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 {
@@ -21,6 +28,8 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 		xd_socket_tx_put(h->socket, frame);
 	else
 		xd_socket_tx_cancel(h->socket, frame);
+	if (xd_udp_queued(h->socket) >= SEND_FRAMES)
+		xd_socket_tx_flush(h->socket, true);
 }
 
 static void op_tx_push(void *ctx)

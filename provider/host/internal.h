@@ -67,6 +67,7 @@ struct xp_host {
 	struct xp_view view;
 	struct xp_faults faults;
 	struct xp_event_source *blocked; /* events for which their socket had no room */
+	bool refused;			 /* packets were received, none of them for the engine */
 	bool held;			 /* packets wait for those that the program sends next */
 	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
 	uint64_t held_at;     /* since when */

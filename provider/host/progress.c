@@ -105,22 +105,22 @@ static void tick(struct xp_host *h, struct look *l)
 }
 
 /*
- * Looks again for a short time, if packets have come in short intervals, and the program neither
- * posts nor polls: it may need the processor. Returns true if a packet has come.
+ * Looks again for a short time after each packet, if packets have come in short intervals, and the
+ * program neither posts nor polls: it may need the processor.
  */
-static bool spin(struct xp_host *h, uint64_t idle_since, uint64_t last_wait)
+static void spin(struct xp_host *h, uint64_t last_wait)
 {
+	uint64_t now = xp_host_clock(), since = now;
 	bool held;
 
-	if (last_wait > SPIN_NS ||
-	    idle_since < __atomic_load_n(&h->active, __ATOMIC_RELAXED) + PASSIVE_NS)
-		return false;
-	do {
+	if (last_wait > SPIN_NS || now < __atomic_load_n(&h->active, __ATOMIC_RELAXED) + PASSIVE_NS)
+		return;
+	for (; now - since < SPIN_NS && !stopped(h); now = xp_host_clock()) {
 		if (xp_host_progress_round(h, &held) > 0)
-			return true;
-		sched_yield();
-	} while (xp_host_clock() - idle_since < SPIN_NS && !stopped(h));
-	return false;
+			since = now;
+		else
+			sched_yield();
+	}
 }
 
 /* Until the program polls */
@@ -146,9 +146,8 @@ static void watch(struct xp_host *h, struct look *l)
 		if (n) {
 			if (idle_since)
 				last_wait = now - idle_since;
-			idle_since = now;
-			if (spin(h, idle_since, last_wait))
-				continue;
+			spin(h, last_wait);
+			idle_since = xp_host_clock();
 		}
 		/* A thread that sets an earlier time from now on finds that this one is late. */
 		__atomic_store_n(&h->wakes_at, XT_NEVER, __ATOMIC_SEQ_CST);

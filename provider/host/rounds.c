@@ -100,8 +100,11 @@ static unsigned int receive(struct xp_host *h)
 
 	for (i = 0; i < RX_BATCHES; i++) {
 		n = xd_socket_recv(h->socket, h->frames, XD_BATCH, h->now);
-		if (!n)
+		if (!n) {
+			/* messages without a packet for the engine: their counters have changed */
+			h->refused |= xd_const_udp_of(h->socket)->rx.count;
 			break;
+		}
 		total += n;
 		n = xp_faults_rx(h, &h->faults, n);
 		xt_engine_rx(h->engine, h->frames, n, h->now);
@@ -171,8 +174,9 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 	n = receive(h);
 	if (n)
 		h->received_at = h->now;
-	if (n || rung || h->now >= h->next)
+	if (n || rung || h->refused || h->now >= h->next)
 		run(h);
+	h->refused = false;
 	__atomic_store_n(&h->posts, 0, __ATOMIC_RELAXED);
 	hold = (n && !was_held && hold) || keeps(h, keep);
 	h->held = hold && !rung && may_hold(h) && xd_udp_queued(h->socket);
@@ -196,30 +200,33 @@ static void note_answer(struct xp_host *h)
 }
 
 /*
- * A thread of the program receives, and has done so since its last call, which was `most` ago or
- * less.
+ * A thread of the program has received, and did so since its last call, which was `most` ago or
+ * less. work: the round took time
  */
-static void note_poll(struct xp_host *h, uint64_t most)
+static void note_poll(struct xp_host *h, uint64_t most, bool work)
 {
-	uint64_t gap = h->now - h->polled;
+	uint64_t gap = h->now - h->polled, end = work ? xp_host_clock() : h->now;
 
-	h->covered += gap < most ? gap : most;
-	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->polled, h->now, __ATOMIC_RELAXED);
+	h->covered += (gap < most ? gap : most) + (end - h->now);
+	__atomic_store_n(&h->active, end, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->polled, end, __ATOMIC_RELAXED);
 }
 
 static void do_posted(struct xp_host *h)
 {
+	bool polls;
+
 	h->now = xp_host_clock();
 	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	note_answer(h);
 	answer_doorbells(h);
-	if (h->now > h->polled + RECEIVE_NS) {
+	polls = h->now > h->polled + RECEIVE_NS;
+	if (polls)
 		receive(h);
-		note_poll(h, XP_COVER_NS);
-	}
 	run(h);
 	send_all(h);
+	if (polls)
+		note_poll(h, XP_COVER_NS, true);
 }
 
 /* ---- the lock ----------------------------------------------------------------------------- */
@@ -303,10 +310,11 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 {
 	int saved = errno;
 	bool entered = try_enter(h);
+	unsigned int n;
 
 	if (entered) {
-		do_round(h, true, KEEP_NS);
-		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS);
+		n = do_round(h, true, KEEP_NS);
+		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
 		leave(h);
 	}
 	errno = saved;
@@ -332,7 +340,7 @@ static void wait_round(struct xp_host *h)
 	pthread_mutex_lock(&h->lock);
 	if (!h->ended)
 		do_round(h, false, 0);
-	note_poll(h, XP_WATCH_NS);
+	note_poll(h, XP_WATCH_NS, true);
 	leave(h);
 	errno = saved;
 }

@@ -222,7 +222,7 @@ mapfile -t all < <("$BIN/rdma_memory" -l | awk '$1 != "max-message" { print "-t"
 	group=$(getent group 65534 | cut -d: -f1)
 	[[ $group ]] || skip "needs a group 65534"
 	daemon_down a
-	daemon_up a --group "$group"
+	daemon_up a --group "$group" --direct-users 65534
 	for how in setuid seteuid dumpable; do
 		XROCE_DEBUG=1 run_on a "$BIN/rdma_privileges" "$how"
 	done
