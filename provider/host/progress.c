@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The progress thread. While threads of the program poll, it looks every TICK_NS whether they still
+ * The progress thread. While threads of the program poll, it looks at each tick whether they still
  * do, and sends ACKs that they have left. Otherwise it receives packets itself: requests of peers
  * are served while the program computes or sleeps, and timers expire.
  */
@@ -15,6 +15,7 @@
 
 #include "internal.h"
 
+/* Time between ticks: it doubles while the program polls on */
 #define FIRST_TICK_NS 50000u
 #define LAST_TICK_NS 200000u
 /*

@@ -5,8 +5,9 @@
  * unlocked.
  *
  * ACKs of received messages wait for the requests with which a program answers them, so both leave
- * in one system call. They leave with the next round that receives nothing, at the latest with the
- * next tick of the progress thread.
+ * in one system call. They leave with the next round that receives nothing; if the program usually
+ * answers, KEEP_NS later, or XP_ANSWER_NS if the progress thread received. The next tick of that
+ * thread sends those of a program that no longer polls.
  */
 #include <errno.h>
 #include <poll.h>
@@ -129,6 +130,7 @@ static void run(struct xp_host *h)
 	} while (next <= h->now && !xd_socket_tx_stalled(h->socket) && ++turn < TURNS);
 	if (xd_socket_tx_stalled(h->socket) && next < h->now + TX_RETRY_NS)
 		next = h->now + TX_RETRY_NS;
+	__atomic_store_n(&h->expects, next != XT_NEVER, __ATOMIC_RELAXED);
 	next = xp_view_look(h, &h->view, h->now, xp_faults_next(h, next));
 	__atomic_store_n(&h->next, next, __ATOMIC_RELAXED);
 	if (h->blocked)
@@ -290,7 +292,7 @@ static bool gathers(struct xp_host *h)
 	uint32_t n = __atomic_load_n(&h->posts, __ATOMIC_RELAXED) + 1;
 
 	__atomic_store_n(&h->posts, n, __ATOMIC_RELAXED);
-	return n > AT_ONCE && n % GATHER && __atomic_load_n(&h->next, __ATOMIC_RELAXED) != XT_NEVER;
+	return n > AT_ONCE && n % GATHER && __atomic_load_n(&h->expects, __ATOMIC_RELAXED);
 }
 
 void xp_host_kick(struct xp_host *h)
