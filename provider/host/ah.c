@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/io/tables.h"
 #include "requests.h"
 
 #define DEFAULT_HOP_LIMIT 64
@@ -37,7 +38,8 @@ int xp_path_resolve(struct xp_host *h, const struct xr_ah_attr *attr, struct xt_
 	memcpy(path->dmac, rep.mac, sizeof(path->dmac));
 	*local = rep.flags & XR_RESOLVED_LOCAL;
 	*max_mtu = rep.max_mtu;
-	return 0;
+	/* The device may have got this address lately. Answers go there. */
+	return xd_tables_set_addr(h->tables, &rep.sgid, attr->sgid_index);
 }
 
 int xp_do_create_ah(struct xp_host *h, struct xp_call *call)

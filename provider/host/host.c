@@ -75,7 +75,7 @@ static int open_socket(struct xp_host *h)
 	h->socket = &u->socket;
 	u->socket.fd = u->rx_fd[u->rx_fds++] = h->env.lent.rx;
 	h->env.lent.rx = -1;
-	/* A host with fewer ports sends from the first one more often. */
+	/* Ports beyond those that are lent stand for the first ones again, see tune(). */
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {
 		u->tx.port[i] = rep->port[i % rep->ports];
 		u->tx.fd[i] = h->env.lent.tx[i];
@@ -143,20 +143,6 @@ static int make_engine(struct xp_host *h)
 	return tune(h);
 }
 
-/* Packets to the addresses of the device are for its QPs. */
-static int learn_addresses(struct xp_host *h)
-{
-	size_t len = sizeof(struct xr_query_gids_rep) +
-		     XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry);
-	struct xr_query_gids_rep *rep = calloc(1, len);
-	int err = rep ? h->env.request(h->env.arg, XR_MSG_QUERY_GIDS, NULL, 0, rep, len) : -ENOMEM;
-
-	for (uint32_t i = 0; !err && i < rep->count && i < XR_GID_TABLE_LEN; i++)
-		err = xd_tables_set_addr(h->tables, &rep->entry[i].gid, rep->entry[i].index);
-	free(rep);
-	return err;
-}
-
 static void close_lent(struct xp_lent *lent)
 {
 	if (lent->rx >= 0)
@@ -221,8 +207,6 @@ static int start(struct xp_host *h)
 		err = open_socket(h);
 	if (!err)
 		err = make_engine(h);
-	if (!err)
-		err = learn_addresses(h);
 	if (!err)
 		err = xp_host_learn_port(h);
 	return err ? err : xp_progress_start(h);

@@ -59,7 +59,7 @@ XP_HOST_REQUESTS(X)
 int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Asks the daemon for the MTU of the port, and its interface. In open() and call() only */
+/* Asks the daemon for the port's MTU, interface and addresses. In open() and call() only */
 int xp_host_learn_port(struct xp_host *h);
 
 /* xp_object_add(); explains it and returns -ENOMEM if the limit is reached. */

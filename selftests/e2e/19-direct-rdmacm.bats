@@ -50,6 +50,28 @@ rping_pings() {
 	no_cm_ids
 }
 
+# pings_from_b ADDRESS
+pings_from_b() {
+	run_on b timeout $((20 * SLOW)) env XROCE_PATH=direct rping -c -a "$1" -p "$PORT" -v -V -C 20 \
+		>"$BATS_TEST_TMPDIR/client"
+	equal "pings" "$(grep -c '^ping data' "$BATS_TEST_TMPDIR/client")" 20
+}
+
+@test "a direct server takes connections to an address that its host got later" {
+	local later=10.79.0.1 server
+
+	spawn a "$BATS_TEST_TMPDIR/server" env XROCE_PATH=direct rping -s -P -p "$PORT" -V
+	server=$!
+	wait_for 5 listens a "$PORT"
+	pings_from_b "$A4"
+	on a ip address add "$later/32" dev va
+	on b ip route add "$later" via "$A4"
+	pings_from_b "$later"
+	kill "$server"
+	on b ip route del "$later"
+	on a ip address del "$later/32" dev va
+}
+
 ucmatose_connects() {
 	by_cm "$1" ucmatose -p "$PORT" -c 10 -C 5 -- -s "$2" -p "$PORT" -c 10 -C 5
 }
