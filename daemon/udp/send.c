@@ -414,6 +414,37 @@ static bool has_other_responses(const struct xd_udp_tx *tx)
 	return false;
 }
 
+/* Makes an ACK the last packet of a message, if that has room for it. */
+static void join_ack(struct xd_udp_tx *tx, struct xd_udp_message *m, struct xd_udp_message *ack)
+{
+	struct xd_udp_frame *first = &tx->frame[m->first], *f = &tx->frame[ack->first];
+
+	if (!has_room(tx, m, ack->size))
+		return;
+	set_id(f, (uint16_t)m->count);
+	if (xd_gso_continues(first->data, &first->meta, f->data, &f->meta, m->count)) {
+		join(tx, m, ack->first, ack->size);
+		ack->is_sent = true;
+		tx->unsent--;
+	} else {
+		set_id(f, 0);
+	}
+}
+
+/*
+ * An ACK that waited for a request of its QP leaves in the message of the request: both cost the
+ * kernel what one of them costs, here and at the peer.
+ */
+static void join_acks(struct xd_udp_tx *tx)
+{
+	for (uint32_t i = 0; i < tx->messages; i++) {
+		struct xd_udp_message *ack = &tx->message[i], *last = message_of(tx, ack->qpn);
+
+		if (last && last != ack && !ack->is_sent && is_ack(tx, ack))
+			join_ack(tx, last, ack);
+	}
+}
+
 /* Adds the messages from one port that are ACKs, or those that are not, or all. */
 enum which { REQUESTS, ACKS, ALL };
 
@@ -432,12 +463,12 @@ static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enu
  * Sends the messages from one port, ACKs last: a program that waits for the completion of its
  * request then finds the answer of its peer beside it, which the kernel delivers one by one.
  */
-static void send_from(struct xd_udp *u, uint32_t port)
+static void send_from(struct xd_udp *u, uint32_t port, bool in_order)
 {
 	struct xd_udp_batch *b = &u->tx.batch;
 
 	b->count = b->iovs = 0;
-	if (has_other_responses(&u->tx)) {
+	if (in_order) {
 		collect(u, b, port, ALL);
 	} else {
 		collect(u, b, port, REQUESTS);
@@ -463,6 +494,7 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 	struct xd_udp *u = xd_udp_of(s);
 	struct xd_udp_tx *tx = &u->tx;
 	uint32_t ports = 0; /* bit by index: those with messages */
+	bool in_order;
 
 	tx->stalled = false;
 	if (!tx->messages)
@@ -477,9 +509,12 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 		tx->unsent += !tx->message[i].is_sent;
 		ports |= 1u << tx->message[i].port;
 	}
+	in_order = has_other_responses(tx);
+	if (!in_order)
+		join_acks(tx);
 	tx->stalled = true;
 	for (; ports; ports &= ports - 1)
-		send_from(u, (uint32_t)__builtin_ctz(ports));
+		send_from(u, (uint32_t)__builtin_ctz(ports), in_order);
 	if (tx->unsent)
 		return;
 	tx->stalled = false;

@@ -17,7 +17,7 @@
 
 /* Time between ticks: it doubles while the program polls on */
 #define FIRST_TICK_NS 50000u
-#define LAST_TICK_NS 200000u
+#define LAST_TICK_NS 400000u
 /*
  * A program polls if threads of it receive in four fifths of the time. One that also waits for data
  * in its memory does not: nobody would receive meanwhile.

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The system calls in which daemon/udp/ sends and receives: which packets leave in one message, in
+ * which order, with a correct ICRC, and for how many messages the kernel is asked.
+ */
+#include <netinet/udp.h>
+#include <string.h>
+
+#include <xroce/opcode.h>
+#include <xroce/parse.h>
+
+#include "daemon/io/verdict.h"
+#include "daemon/transport/icrc.h"
+#include "daemon/udp/calls.h"
+#include "daemon/udp/udp.h"
+#include "selftests/lib/tap.h"
+
+#define PORT 50000
+#define BTH (XR_ETH_HLEN + XR_IPV4_HLEN + XR_UDP_HLEN)
+#define MOST 16
+
+/* ---- a kernel ----------------------------------------------------------------------------- */
+
+/* A message that it was given */
+static struct {
+	uint32_t packets, segment;
+	uint8_t opcode[MOST];
+	uint32_t qpn[MOST];
+	bool icrc_ok[MOST];
+} sent[MOST];
+static uint32_t n_sent;
+
+static uint32_t segment_of(const struct msghdr *h)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR((struct msghdr *)h, c))
+		if (c->cmsg_level == IPPROTO_UDP)
+			return *(const uint16_t *)(const void *)CMSG_DATA(c);
+	return 0;
+}
+
+/* The frame is before what the message contains of it. */
+static bool has_correct_icrc(const struct iovec *v, uint32_t index)
+{
+	uint8_t *bth = v->iov_base;
+	const struct xr_ipv4 *ip = (const void *)(bth - XR_UDP_HLEN - XR_IPV4_HLEN);
+	const struct xt_frame f = {
+		.seg[0] = { bth - BTH, BTH + (uint32_t)v->iov_len },
+		.nseg = 1,
+		.len = BTH + (uint32_t)v->iov_len,
+		.meta = { .ip_version = 4,
+			  .ip_off = XR_ETH_HLEN,
+			  .bth_off = BTH,
+			  .payload_off = BTH + XR_BTH_HLEN,
+			  .payload_len = (uint16_t)(v->iov_len - XR_BTH_HLEN - XR_ICRC_LEN) },
+	};
+
+	return xr_be16(ip->id) == index && xt_icrc_ok(&f);
+}
+
+int xd_udp_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n)
+{
+	(void)fd;
+	for (uint32_t i = 0; i < n && n_sent < MOST; i++, n_sent++) {
+		const struct msghdr *h = &msg[i].msg_hdr;
+
+		sent[n_sent].segment = segment_of(h);
+		sent[n_sent].packets = (uint32_t)h->msg_iovlen;
+		for (uint32_t k = 0; k < h->msg_iovlen && k < MOST; k++) {
+			const struct xr_bth *bth = h->msg_iov[k].iov_base;
+
+			sent[n_sent].opcode[k] = bth->opcode;
+			sent[n_sent].qpn[k] = xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
+			sent[n_sent].icrc_ok[k] = has_correct_icrc(&h->msg_iov[k], k);
+		}
+	}
+	return (int)n;
+}
+
+int xd_udp_sendmsg(int fd, struct msghdr *h)
+{
+	(void)fd, (void)h;
+	return -1;
+}
+
+/* Messages that wait, and for how many the last call has asked */
+static uint32_t waiting, asked;
+
+int xd_udp_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n)
+{
+	uint32_t got = waiting < n ? waiting : n;
+
+	(void)fd;
+	asked = n;
+	for (uint32_t i = 0; i < got; i++) {
+		msg[i].msg_len = XR_BTH_HLEN + XR_ICRC_LEN;
+		msg[i].msg_hdr.msg_controllen = 0;
+	}
+	waiting -= got;
+	return got ? (int)got : -1;
+}
+
+bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
+		struct xr_meta *meta)
+{
+	(void)v, (void)h, (void)now, (void)meta;
+	return false;
+}
+
+bool xd_verdict_is_own(struct xd_verdict *v, const struct xr_addr *addr)
+{
+	(void)v, (void)addr;
+	return false;
+}
+
+void xd_verdict_free(struct xd_verdict *v)
+{
+	(void)v;
+}
+
+/* ---- packets ------------------------------------------------------------------------------ */
+
+static struct xd_udp *udp;
+
+static void write_headers(uint8_t *p, uint32_t len, uint8_t opcode, uint32_t qpn, uint16_t id)
+{
+	struct xr_ipv4 ip = {
+		.version_ihl = 0x45,
+		.len = xr_be16(len - XR_ETH_HLEN),
+		.id = xr_be16(id),
+		.frag = xr_be16(0x4000),
+		.ttl = XD_UDP_TTL,
+		.protocol = XR_IPPROTO_UDP,
+		.src = htonl(0x0a000001),
+		.dst = htonl(0x0a000002),
+	};
+	const struct xr_udp u = {
+		.src = xr_be16(PORT),
+		.dst = xr_be16(XR_UDP_PORT),
+		.len = xr_be16(len - BTH + XR_UDP_HLEN),
+	};
+	const struct xr_bth bth = {
+		.opcode = opcode,
+		.pkey = xr_be16(XR_DEFAULT_PKEY),
+		.fecn_dqpn = xr_be32(qpn),
+	};
+
+	ip.check = (__be16)~xr_ipv4_sum(&ip);
+	memset(p, 0, len);
+	memcpy(p + XR_ETH_HLEN, &ip, sizeof(ip));
+	memcpy(p + XR_ETH_HLEN + XR_IPV4_HLEN, &u, sizeof(u));
+	memcpy(p + BTH, &bth, sizeof(bth));
+}
+
+/* Puts a packet of QP qpn, with `behind` bytes between BTH and ICRC, to wait. */
+static void put(uint8_t opcode, uint32_t qpn, uint32_t behind)
+{
+	uint32_t len = BTH + XR_BTH_HLEN + behind + XR_ICRC_LEN;
+	struct xt_frame f = {
+		.meta = { .ip_version = 4,
+			  .ip_off = XR_ETH_HLEN,
+			  .bth_off = BTH,
+			  .payload_off = BTH + XR_BTH_HLEN,
+			  .qpn = qpn },
+	};
+
+	xd_udp_tx_get(&udp->socket, len, &f);
+	write_headers(f.seg[0].data, len, opcode, qpn, f.ip_id);
+	xt_icrc_seal(f.seg, f.nseg, XR_ETH_HLEN, BTH);
+	xd_udp_tx_put(&udp->socket, &f);
+}
+
+static void flush(void)
+{
+	n_sent = 0;
+	xd_udp_tx_flush(&udp->socket, false);
+}
+
+#define ACK XR_OP_ACK, 1, 4
+#define SEND XR_OP_SEND_ONLY, 1, 8
+#define ACK_OF_2 XR_OP_ACK, 2, 4
+
+static bool is_sent(uint32_t message, uint32_t index, uint8_t opcode, uint32_t qpn)
+{
+	return message < n_sent && index < sent[message].packets &&
+	       sent[message].opcode[index] == opcode && sent[message].qpn[index] == qpn &&
+	       sent[message].icrc_ok[index];
+}
+
+/* ---- tests -------------------------------------------------------------------------------- */
+
+static void test_ack_and_request(void)
+{
+	put(ACK);
+	put(SEND);
+	flush();
+	TAP_OK(n_sent == 1 && sent[0].packets == 2 && sent[0].segment == 24 &&
+		       is_sent(0, 0, XR_OP_SEND_ONLY, 1) && is_sent(0, 1, XR_OP_ACK, 1),
+	       "an ACK leaves in the message of a request of its QP, behind it");
+	flush();
+	TAP_OK(!n_sent && !xd_udp_queued(&udp->socket), "nothing is left");
+
+	put(ACK);
+	put(SEND);
+	put(SEND);
+	flush();
+	TAP_OK(n_sent == 1 && sent[0].packets == 3 && is_sent(0, 1, XR_OP_SEND_ONLY, 1) &&
+		       is_sent(0, 2, XR_OP_ACK, 1),
+	       "an ACK follows all requests of its QP");
+}
+
+static void test_apart(void)
+{
+	put(ACK_OF_2);
+	put(SEND);
+	flush();
+	TAP_OK(n_sent == 2 && is_sent(0, 0, XR_OP_SEND_ONLY, 1) && is_sent(1, 0, XR_OP_ACK, 2),
+	       "an ACK of another QP is a message behind the request");
+
+	put(XR_OP_READ_RESP_ONLY, 1, 4);
+	put(ACK_OF_2);
+	put(XR_OP_SEND_ONLY, 2, 8);
+	flush();
+	TAP_OK(n_sent == 3 && is_sent(0, 0, XR_OP_READ_RESP_ONLY, 1) &&
+		       is_sent(1, 0, XR_OP_ACK, 2) && is_sent(2, 0, XR_OP_SEND_ONLY, 2),
+	       "beside READ responses all packets keep their order");
+
+	put(ACK);
+	put(XR_OP_SEND_ONLY, 1, 0);
+	flush();
+	TAP_OK(n_sent == 1 && is_sent(0, 0, XR_OP_ACK, 1) && is_sent(0, 1, XR_OP_SEND_ONLY, 1),
+	       "a request that is shorter than the ACK before it ends the message");
+
+	put(ACK);
+	put(SEND);
+	put(XR_OP_SEND_ONLY, 1, 4);
+	flush();
+	TAP_OK(n_sent == 2 && sent[0].packets == 2 && is_sent(1, 0, XR_OP_ACK, 1),
+	       "an ACK is a message of its own if that of the request has ended");
+
+	udp->tx.joins = false;
+	put(ACK);
+	put(SEND);
+	flush();
+	TAP_OK(n_sent == 2 && sent[0].packets == 1, "and one if the kernel does not segment");
+	udp->tx.joins = true;
+}
+
+/* Receives `n` messages, all of them dropped. Returns for how many the kernel is asked. */
+static uint32_t asks_for(uint32_t n)
+{
+	struct xt_frame frames[XD_BATCH];
+
+	waiting = n;
+	xd_udp_recv(&udp->socket, frames, XD_BATCH, 0);
+	return asked;
+}
+
+static void test_receive(void)
+{
+	static const uint32_t come[] = { 0, 1, 2, 4, 8, 16, 16, 3, 0, 1 };
+	static const uint32_t ask[] = { 1, 1, 2, 4, 8, 16, 16, 16, 6, 1 };
+	bool ok = true;
+
+	for (uint32_t i = 0; i < sizeof(come) / sizeof(come[0]); i++)
+		ok &= asks_for(come[i]) == ask[i];
+	TAP_OK(ok, "the kernel is asked for twice the messages that came last, 1 to 16");
+}
+
+int main(void)
+{
+	static const uint8_t mac[6] = { 2 };
+
+	udp = xd_udp_new(false, mac, true);
+	udp->rx_fds = 1;
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		udp->tx.port[i] = (uint16_t)(PORT + i);
+	if (!TAP_OK(!xd_udp_rx_init(udp) && !xd_udp_tx_init(udp), "buffers"))
+		return tap_end();
+	test_ack_and_request();
+	test_apart();
+	test_receive();
+	udp->rx_fds = 0;
+	xd_socket_close(&udp->socket);
+	return tap_end();
+}
