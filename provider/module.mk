@@ -27,8 +27,9 @@ PROGRAMS += $(BUILD)/libxroce.so.1
 
 # The transport in the program, which libxroce.so loads for direct contexts
 HOST_SRCS := $(addprefix provider/host/, \
-		ah.c cq.c daemon_end.c dm.c engine_ops.c events.c fast_mr.c fault_requests.c faults.c host.c local.c \
-		mcast.c mr.c mw.c objects.c pd.c populate.c port.c progress.c qp.c reply.c rounds.c srq.c view.c wake.c xrc.c) \
+		ah.c cq.c daemon_end.c dm.c engine_ops.c events.c fast_mr.c fault_requests.c faults.c host.c inbox.c local.c \
+		mcast.c mr.c mw.c objects.c pd.c peers.c populate.c port.c progress.c qp.c reply.c rounds.c srq.c view.c \
+		wake.c xrc.c) \
 	$(transport_SRCS) \
 	$(addprefix daemon/datapath/,$(fault_SRCS) delay.c frame.c) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \

@@ -76,6 +76,7 @@ struct xd_client {
 	uint32_t slot;	      /* of UDP sockets that it has borrowed, plus 1; 0: none */
 	bool slot_ended;      /* no packets arrive there any more */
 	struct xd_view *view; /* of the direct program; NULL: none */
+	int inbox;	      /* memfd of a program with a slot (inbox.h); -1: none */
 	struct xd_direct_rules *direct_rules; /* for it; NULL: it is not direct */
 	struct xd_umad *umad;		      /* NULL: no file of umad */
 };

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
@@ -35,8 +36,8 @@ static int check(struct xd_client *c, const struct xr_lend_req *q)
 {
 	struct xd_slots_state state;
 
-	if (q->flags || q->reserved)
-		return xd_refuse(c, -EINVAL, "flags 0x%x", q->flags ? q->flags : q->reserved);
+	if (q->flags & ~(uint32_t)(XR_LEND_VIEW | XR_LEND_INBOX) || q->reserved)
+		return xd_refuse(c, -EINVAL, "flags 0x%x", q->flags | q->reserved);
 	if (c->slot)
 		return xd_refuse(c, -EINVAL, "the connection has slot %u", c->slot - 1);
 	if (!c->dev->io->ops->lend)
@@ -78,20 +79,58 @@ static void write_reply(struct xd_client *c, const struct xd_loan *loan, struct 
 	xd_reply_fd(rep, xd_direct_rules_fd(c), true);
 }
 
+static int take_inbox(struct xd_client *c, int *fd)
+{
+	int err = xd_user_take_fds(c, 1);
+
+	if (err)
+		return err;
+	c->inbox = *fd;
+	*fd = -1;
+	return 0;
+}
+
+static void close_inbox(struct xd_client *c)
+{
+	if (c->inbox < 0)
+		return;
+	xd_client_close_fds(c, &c->inbox, 1);
+	c->inbox = -1;
+	xd_user_put_fds(c, 1);
+}
+
+/* Takes the descriptors that the flags name. */
+static int take_descriptors(struct xd_client *c, struct xd_request *req)
+{
+	const struct xr_lend_req *q = req->body;
+	uint32_t n = 0, named = (uint32_t)__builtin_popcount(q->flags);
+	int err = 0;
+
+	c->inbox = -1;
+	if (req->nfds != named)
+		return xd_refuse(c, -EINVAL, "%u descriptors, the flags 0x%x name %u", req->nfds,
+				 q->flags, named);
+	if (q->flags & XR_LEND_VIEW)
+		err = xd_view_open(c, &req->fds[n++]);
+	if (!err && q->flags & XR_LEND_INBOX)
+		err = take_inbox(c, &req->fds[n]);
+	return err;
+}
+
 int xd_do_lend(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	struct xd_loan loan;
 	int err = check(c, req->body);
 
-	if (!err && req->nfds > 1)
-		err = xd_refuse(c, -EINVAL, "%u descriptors, the view is one", req->nfds);
-	if (!err && req->nfds)
-		err = xd_view_open(c, &req->fds[0]);
+	if (err)
+		return err;
+	err = take_descriptors(c, req);
 	if (!err)
 		err = xd_direct_rules_open(c);
 	if (!err)
 		err = xd_io_lend(c->dev->io, &loan);
 	if (err) {
+		close_inbox(c);
 		xd_direct_rules_close(c);
 		xd_view_close(c);
 		return err;
@@ -99,6 +138,42 @@ int xd_do_lend(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	c->slot = loan.slot + 1;
 	c->clients->borrower[loan.slot] = c;
 	write_reply(c, &loan, rep);
+	return 0;
+}
+
+/* ---- other borrowers ---------------------------------------------------------------- */
+
+/* Returns the client that has the slot of a QPN, NULL if there is none of the same user. */
+static struct xd_client *borrower_of(const struct xd_client *c, uint32_t qpn)
+{
+	struct xd_slots_state state;
+	struct xd_client *other;
+	uint32_t slot;
+
+	xd_io_slots(c->dev->io, &state);
+	if (!xd_slot_of_qpn(&state, qpn, &slot))
+		return NULL;
+	other = c->clients->borrower[slot];
+	return other && other != c && other->identity.uid == c->identity.uid ? other : NULL;
+}
+
+int xd_do_peer(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_peer_req *q = req->body;
+	struct xr_peer_rep *body;
+	struct xd_client *other;
+
+	if (!c->slot)
+		return xd_refuse(c, -EINVAL, "the connection has no slot");
+	other = borrower_of(c, q->qpn);
+	if (!other || other->inbox < 0)
+		return xd_refuse(c, -ENOENT,
+				 "QP 0x%x is of no direct program of user %u with an inbox", q->qpn,
+				 c->identity.uid);
+	body = XD_REPLY(rep, xr_peer_rep);
+	body->slot = other->slot - 1;
+	body->own = c->slot - 1;
+	xd_reply_fd(rep, other->inbox, true);
 	return 0;
 }
 
@@ -110,6 +185,7 @@ void xd_lend_end(struct xd_client *c)
 		return;
 	c->slot_ended = true;
 	c->clients->borrower[c->slot - 1] = NULL;
+	close_inbox(c);
 	xd_direct_rules_close(c);
 	xd_view_publish_end(c);
 	xd_view_close(c);

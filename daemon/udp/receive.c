@@ -28,13 +28,8 @@
 /* If the kernel does not tell it */
 #define UNKNOWN_TTL 1
 
-/* What the kernel tells about a message */
-struct about {
-	struct xr_addr src, dst;
-	uint16_t sport;
-	uint8_t traffic_class, ttl;
-	uint32_t size; /* of the packets in it; 0: it is one packet */
-};
+/* Calls in which other engines of the host may have sent, before the kernel is asked again */
+#define NEAR_TURNS 8
 
 int xd_udp_rx_init(struct xd_udp *u)
 {
@@ -69,7 +64,7 @@ void xd_udp_rx_free(struct xd_udp *u)
 
 /* ---- messages ----------------------------------------------------------------------------- */
 
-static void read_ipv4(struct about *a, const struct cmsghdr *c)
+static void read_ipv4(struct xd_udp_about *a, const struct cmsghdr *c)
 {
 	const struct in_pktinfo *info = (const void *)CMSG_DATA(c);
 
@@ -86,7 +81,7 @@ static void read_ipv4(struct about *a, const struct cmsghdr *c)
 	}
 }
 
-static void read_ipv6(struct about *a, const struct cmsghdr *c)
+static void read_ipv6(struct xd_udp_about *a, const struct cmsghdr *c)
 {
 	const struct in6_pktinfo *info = (const void *)CMSG_DATA(c);
 
@@ -103,7 +98,7 @@ static void read_ipv6(struct about *a, const struct cmsghdr *c)
 	}
 }
 
-static void read_control(struct about *a, struct msghdr *msg)
+static void read_control(struct xd_udp_about *a, struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		if (c->cmsg_level == IPPROTO_IP)
@@ -115,11 +110,11 @@ static void read_control(struct about *a, struct msghdr *msg)
 	}
 }
 
-static void read_about(const struct xd_udp *u, uint32_t i, struct about *a)
+static void read_about(const struct xd_udp *u, uint32_t i, struct xd_udp_about *a)
 {
 	const struct sockaddr_in *in = (const void *)&u->rx.from[i];
 
-	*a = (struct about){ .ttl = UNKNOWN_TTL };
+	*a = (struct xd_udp_about){ .ttl = UNKNOWN_TTL };
 	read_control(a, (struct msghdr *)&u->rx.msg[i].msg_hdr);
 	a->sport = ntohs(in->sin_port); /* the same place in both families */
 	if (u->rx.from[i].sin6_family == AF_INET)
@@ -128,7 +123,7 @@ static void read_about(const struct xd_udp *u, uint32_t i, struct about *a)
 		memcpy(a->src.raw, &u->rx.from[i].sin6_addr, sizeof(a->src.raw));
 }
 
-static void write_ipv4(struct xr_ipv4 *ip, const struct about *a)
+static void write_ipv4(struct xr_ipv4 *ip, const struct xd_udp_about *a)
 {
 	*ip = (struct xr_ipv4){
 		.version_ihl = 0x45,
@@ -141,7 +136,7 @@ static void write_ipv4(struct xr_ipv4 *ip, const struct about *a)
 	memcpy(&ip->dst, a->dst.raw + XR_GID_IPV4_OFF, sizeof(ip->dst));
 }
 
-static void write_ipv6(uint8_t *ip, const struct about *a)
+static void write_ipv6(uint8_t *ip, const struct xd_udp_about *a)
 {
 	memset(ip, 0, 8);
 	ip[0] = (uint8_t)(6 << 4 | a->traffic_class >> 4);
@@ -153,7 +148,7 @@ static void write_ipv6(uint8_t *ip, const struct about *a)
 }
 
 /* Writes the headers that the packets of a message share; lengths and identification differ. */
-static void write_network(struct xd_udp *u, const struct about *a)
+static void write_network(struct xd_udp *u, const struct xd_udp_about *a)
 {
 	struct xd_udp_rx *rx = &u->rx;
 	uint8_t *h = rx->network.bytes;
@@ -179,29 +174,52 @@ static void write_network(struct xd_udp *u, const struct about *a)
  * one that follows an empty call, as in a ping-pong, is not delayed by a look for a second one. And
  * a socket that does not lag behind goes on with the same few buffers, which stay in the cache.
  */
-static uint32_t wanted(const struct xd_udp_rx *rx)
+static uint32_t wanted(uint32_t last)
 {
-	uint32_t n = 2 * rx->count;
+	uint32_t n = 2 * last;
 
 	return n < 1 ? 1 : n > XD_UDP_RX_MESSAGES ? XD_UDP_RX_MESSAGES : n;
+}
+
+static uint32_t receive_by_kernel(struct xd_udp *u)
+{
+	struct xd_udp_rx *rx = &u->rx;
+	uint32_t want = wanted(rx->from_kernel);
+	int n = 0;
+
+	for (uint32_t i = 0; i < rx->from_kernel; i++) {
+		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
+		rx->msg[i].msg_hdr.msg_controllen = sizeof(rx->control[i]);
+	}
+	for (uint32_t i = 0; i < u->rx_fds && n <= 0; i++) {
+		u->rx_turn = u->rx_turn + 1 < u->rx_fds ? u->rx_turn + 1 : 0;
+		n = xd_udp_recvmmsg(u->rx_fd[u->rx_turn], rx->msg, want);
+	}
+	rx->from_kernel = n > 0 ? (uint32_t)n : 0;
+	rx->near_turns = 0;
+	return rx->from_kernel;
+}
+
+static uint32_t receive_nearby(struct xd_udp *u)
+{
+	struct xd_udp_rx *rx = &u->rx;
+
+	if (!u->nearby)
+		return 0;
+	rx->near_turns++;
+	return u->nearby->receive(u->nearby, rx->near_about, rx->near_data, XD_UDP_RX_MESSAGES);
 }
 
 static bool receive(struct xd_udp *u)
 {
 	struct xd_udp_rx *rx = &u->rx;
-	uint32_t want = wanted(rx);
-	int n;
 
-	for (uint32_t i = 0; i < rx->count; i++) {
-		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
-		rx->msg[i].msg_hdr.msg_controllen = sizeof(rx->control[i]);
-	}
 	rx->at = rx->count = 0;
-	for (uint32_t i = 0; i < u->rx_fds && !rx->count; i++) {
-		u->rx_turn = u->rx_turn + 1 < u->rx_fds ? u->rx_turn + 1 : 0;
-		n = xd_udp_recvmmsg(u->rx_fd[u->rx_turn], rx->msg, want);
-		rx->count = n > 0 ? (uint32_t)n : 0;
-	}
+	if (rx->near_turns < NEAR_TURNS)
+		rx->count = receive_nearby(u);
+	rx->nearby = rx->count;
+	if (!rx->count)
+		rx->count = receive_by_kernel(u);
 	return rx->count;
 }
 
@@ -209,16 +227,24 @@ static bool receive(struct xd_udp *u)
 static void begin(struct xd_udp *u)
 {
 	struct xd_udp_rx *rx = &u->rx;
-	struct about a;
+	struct xd_udp_about a;
 
-	read_about(u, rx->at, &a);
+	if (rx->nearby) {
+		a = rx->near_about[rx->at];
+		rx->data = rx->near_data[rx->at].iov_base;
+		rx->len = (uint32_t)rx->near_data[rx->at].iov_len;
+	} else {
+		read_about(u, rx->at, &a);
+		rx->data = rx->iov[rx->at].iov_base;
+		rx->len = rx->msg[rx->at].msg_len;
+	}
 	write_network(u, &a);
 	rx->off = rx->index = 0;
 	rx->size = a.size;
-	if (a.size && a.size < rx->msg[rx->at].msg_len)
+	if (a.size && a.size < rx->len)
 		xd_count(&u->stats.rx_gso_frames, 1);
 	else
-		rx->size = rx->msg[rx->at].msg_len;
+		rx->size = rx->len;
 }
 
 /* ---- packets ------------------------------------------------------------------------------ */
@@ -272,8 +298,8 @@ static bool is_delivered(const struct xd_udp *u)
 static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f, uint64_t now)
 {
 	struct xd_udp_rx *rx = &u->rx;
-	uint8_t *data = (uint8_t *)rx->iov[rx->at].iov_base + rx->off;
-	uint32_t left = rx->msg[rx->at].msg_len - rx->off, n = left < rx->size ? left : rx->size;
+	uint8_t *data = rx->data + rx->off;
+	uint32_t left = rx->len - rx->off, n = left < rx->size ? left : rx->size;
 	uint32_t copied = sizeof(h->bytes) - rx->network_len, behind;
 	struct xd_headers headers;
 
@@ -303,7 +329,7 @@ static void skip(struct xd_udp_rx *rx)
 {
 	rx->off += rx->size;
 	rx->index++;
-	if (rx->off < rx->msg[rx->at].msg_len)
+	if (rx->off < rx->len)
 		return;
 	rx->at++;
 	rx->off = 0;
@@ -323,7 +349,7 @@ unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned 
 			begin(u);
 		if (take(u, &rx->headers[n], &frames[n], now))
 			n++;
-		if (rx->size < rx->msg[rx->at].msg_len)
+		if (rx->size < rx->len)
 			xd_count(&u->stats.rx_gso_packets, 1);
 		skip(rx);
 	}

@@ -445,6 +445,84 @@ static void join_acks(struct xd_udp_tx *tx)
 	}
 }
 
+/* ---- to engines of this host -------------------------------------------------------------- */
+
+static void read_about(const struct xd_udp_frame *f, struct xd_udp_about *a)
+{
+	const uint8_t *ip = f->data + f->meta.ip_off;
+	const struct xr_ipv4 *v4 = (const void *)ip;
+	const struct xr_udp *udp = (const void *)(f->data + f->meta.bth_off - XR_UDP_HLEN);
+
+	*a = (struct xd_udp_about){ .sport = xr_be16(udp->src) };
+	if (f->meta.ip_version == 4) {
+		xr_gid_set_ipv4(&a->src, v4->src);
+		xr_gid_set_ipv4(&a->dst, v4->dst);
+		a->traffic_class = v4->tos;
+		a->ttl = v4->ttl;
+		return;
+	}
+	memcpy(a->src.raw, ip + 8, sizeof(a->src.raw));
+	memcpy(a->dst.raw, ip + 24, sizeof(a->dst.raw));
+	a->traffic_class = (uint8_t)((ip[0] & 15) << 4 | ip[1] >> 4);
+	a->ttl = ip[7];
+}
+
+static uint32_t dest_qpn(const struct xd_udp_frame *f)
+{
+	const struct xr_bth *bth = (const void *)(f->data + f->meta.bth_off);
+
+	return xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
+}
+
+static int send_message_nearby(struct xd_udp *u, int peer, const struct xd_udp_message *m,
+			       struct xd_udp_about *about)
+{
+	struct iovec iov[XD_UDP_SEGMENTS];
+	uint32_t n = 0;
+
+	about->size = m->count > 1 ? m->size : 0;
+	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next) {
+		const struct xd_udp_frame *f = &u->tx.frame[i];
+
+		iov[n++] = (struct iovec){ f->data + f->meta.bth_off, f->len - f->meta.bth_off };
+	}
+	return u->nearby->send(u->nearby, peer, about, iov, n, m->total);
+}
+
+/*
+ * Sends the messages to engines of this host. Each peer gets its messages in order, so if it cannot
+ * take one now, it takes no later one of this flush either: that waits, or goes through the kernel,
+ * as the first one does.
+ */
+static void send_nearby(struct xd_udp *u)
+{
+	uint64_t waits = 0, by_kernel = 0; /* bits by peer */
+	struct xd_udp_about about;
+	int peer, err;
+
+	for (uint32_t i = 0; i < u->tx.messages; i++) {
+		struct xd_udp_message *m = &u->tx.message[i];
+		const struct xd_udp_frame *first = &u->tx.frame[m->first];
+
+		m->waits = false;
+		if (m->is_sent)
+			continue;
+		read_about(first, &about);
+		peer = u->nearby->peer(u->nearby, &about.dst, dest_qpn(first));
+		if (peer < 0 || by_kernel >> peer & 1)
+			continue;
+		err = waits >> peer & 1 ? -EAGAIN : send_message_nearby(u, peer, m, &about);
+		if (err == -EPIPE)
+			by_kernel |= 1ull << peer;
+		m->waits = err == -EAGAIN;
+		waits |= (uint64_t)m->waits << peer;
+		if (!err)
+			note_sent(u, i);
+	}
+}
+
+/* ---- all that waits ----------------------------------------------------------------------- */
+
 /* Adds the messages from one port that are ACKs, or those that are not, or all. */
 enum which { REQUESTS, ACKS, ALL };
 
@@ -453,7 +531,7 @@ static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enu
 	for (uint32_t i = 0; i < u->tx.messages; i++) {
 		const struct xd_udp_message *m = &u->tx.message[i];
 
-		if (!m->is_sent && m->port == port &&
+		if (!m->is_sent && !m->waits && m->port == port &&
 		    (which == ALL || is_ack(&u->tx, m) == (which == ACKS)))
 			add_to_batch(u, b, i);
 	}
@@ -512,6 +590,8 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 	in_order = has_other_responses(tx);
 	if (!in_order)
 		join_acks(tx);
+	if (u->nearby)
+		send_nearby(u);
 	tx->stalled = true;
 	for (; ports; ports &= ports - 1)
 		send_from(u, (uint32_t)__builtin_ctz(ports), in_order);

@@ -53,6 +53,35 @@ struct xd_udp_headers {
 	uint8_t bytes[XT_MAX_HEADERS];
 };
 
+/* What the headers of a message say that its packets share */
+struct xd_udp_about {
+	struct xr_addr src, dst;
+	uint16_t sport; /* host order */
+	uint8_t traffic_class, ttl;
+	uint32_t size; /* of the packets in it but the last; 0: it is one packet */
+};
+
+/*
+ * A way for messages beside the kernel's sockets, between engines of one host: see
+ * provider/host/peers.c and inbox.c. Calls of one struct xd_udp do not overlap.
+ */
+struct xd_udp_nearby {
+	/* Returns the number of the peer that has a QPN at an address, 0..63; -1: none */
+	int (*peer)(struct xd_udp_nearby *n, const struct xr_addr *dst, uint32_t qpn);
+	/*
+	 * Sends a message to it. -EAGAIN: there is no room yet; -EPIPE: it is to be sent by the
+	 * sockets.
+	 */
+	int (*send)(struct xd_udp_nearby *n, int peer, const struct xd_udp_about *about,
+		    const struct iovec *iov, uint32_t iovs, uint32_t len);
+	/*
+	 * Receives up to max messages, which stay where they are until the next call. Returns how
+	 * many.
+	 */
+	uint32_t (*receive)(struct xd_udp_nearby *n, struct xd_udp_about *about, struct iovec *data,
+			    uint32_t max);
+};
+
 /* Received messages, which are taken apart into packets */
 struct xd_udp_rx {
 	uint8_t *area; /* a buffer for each message */
@@ -60,7 +89,14 @@ struct xd_udp_rx {
 	struct iovec iov[XD_UDP_RX_MESSAGES];
 	struct sockaddr_in6 from[XD_UDP_RX_MESSAGES];
 	uint8_t control[XD_UDP_RX_MESSAGES][XD_UDP_CONTROL] __attribute__((aligned(8)));
-	uint32_t count, at;	       /* messages, and the one that is taken apart now */
+	uint32_t count, at;   /* messages, and the one that is taken apart now */
+	uint32_t from_kernel; /* messages that it gave last */
+	bool nearby;	      /* they are those of near_*, not of the kernel */
+	uint32_t near_turns;  /* calls in which they were, since the kernel was asked */
+	struct xd_udp_about near_about[XD_UDP_RX_MESSAGES];
+	struct iovec near_data[XD_UDP_RX_MESSAGES];
+	uint8_t *data;		       /* of the message that is taken apart */
+	uint32_t len;		       /* of it */
 	uint32_t off;		       /* of the next packet in it */
 	uint32_t index;		       /* of this packet in it */
 	uint32_t size;		       /* bytes of each packet in it but the last */
@@ -78,6 +114,7 @@ struct xd_udp_message {
 	uint32_t port; /* index of the port that it leaves from */
 	bool ended;    /* the last frame is shorter */
 	bool is_sent;
+	bool waits; /* until an engine of this host has room for it */
 };
 
 struct xd_udp_frame {
@@ -129,6 +166,7 @@ struct xd_udp {
 	struct xd_udp_rx rx;
 	struct xd_udp_tx tx;
 	struct xd_verdict *verdict;
+	struct xd_udp_nearby *nearby; /* NULL: there is no other way than sockets */
 	struct xd_socket_stats stats;
 	/*
 	 * A bit for each UDP port: datagrams of this host to a group that come from it are dropped,

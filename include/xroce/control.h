@@ -124,7 +124,8 @@ struct xr_msg {
 	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD) \
 	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr, XR_BODY(struct xr_alloc_integrity_mr_req), 0) \
 	X(MONITOR, monitor, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
-	X(LEND, lend, XR_BODY(struct xr_lend_req), XR_TAKES_FDS)
+	X(LEND, lend, XR_BODY(struct xr_lend_req), XR_TAKES_FDS) \
+	X(PEER, peer, XR_BODY(struct xr_peer_req), 0)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -796,16 +797,19 @@ struct xr_umad_send_req {
  * fds: the socket that receives, `ports` sockets that send, in the order of port[], and the
  * daemon's end of the client's event socket, non-blocking, so that the client can write
  * asynchronous events as the daemon does, and the page of the rules of fault injection that the
- * client is to apply (struct xr_direct_rules, view.h). fds of the request: the view (view.h), by
- * which operators see the objects of the client, or none.
+ * client is to apply (struct xr_direct_rules, view.h). fds of the request, each if its flag is set:
+ * the view (view.h), by which operators see the objects of the client, and the inbox (inbox.h), by
+ * which other clients with slots, of the same user, send to it.
  *
  * EOPNOTSUPP: the device has no slots; EPERM: only root, the daemon's own user and users of
  * --direct-users may borrow; EBUSY: no slot is free; EINVAL: flags, or the client has a slot. The
  * text of the error says why.
  */
 #define XR_LEND_PORTS 8
+#define XR_LEND_VIEW 1
+#define XR_LEND_INBOX 2
 struct xr_lend_req {
-	__u32 flags; /* none yet: 0 */
+	__u32 flags; /* XR_LEND_* */
 	__u32 reserved;
 };
 struct xr_lend_rep {
@@ -818,6 +822,21 @@ struct xr_lend_rep {
 	__u16 port[XR_LEND_PORTS]; /* their UDP source ports, host order */
 	__u8 mac[6];		   /* of the interface */
 	__u8 reserved[2];
+};
+
+/*
+ * PEER: returns the inbox of the client that has the slot of a QPN. Both have slots, and are of the
+ * same user. fd of the reply: the inbox (inbox.h), whose size and seals the client has to check.
+ *
+ * ENOENT: there is no such client, or it has no inbox; EINVAL: the client has no slot.
+ */
+struct xr_peer_req {
+	__u32 qpn;
+	__u32 reserved;
+};
+struct xr_peer_rep {
+	__u32 slot; /* of the other client */
+	__u32 own;  /* of this one: the ring that it may write */
 };
 
 /* ---- operators -------------------------------------------------------------------- */

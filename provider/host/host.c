@@ -73,6 +73,8 @@ static int open_socket(struct xp_host *h)
 	if (!u)
 		return -ENOMEM;
 	h->socket = &u->socket;
+	if (h->nearby.inbox.m)
+		u->nearby = &h->nearby.way;
 	u->socket.fd = u->rx_fd[u->rx_fds++] = h->env.lent.rx;
 	h->env.lent.rx = -1;
 	/* Ports beyond those that are lent stand for the first ones again, see tune(). */
@@ -154,6 +156,8 @@ static void close_lent(struct xp_lent *lent)
 		close(lent->events);
 	if (lent->view >= 0)
 		close(lent->view);
+	if (lent->inbox >= 0)
+		close(lent->inbox);
 	if (lent->rules >= 0)
 		close(lent->rules);
 }
@@ -162,6 +166,7 @@ static void free_host(struct xp_host *h)
 {
 	if (h->wake_fd >= 0)
 		close(h->wake_fd);
+	xp_nearby_free(h);
 	xd_socket_close(h->socket);
 	if (h->engine) {
 		xt_flow_end(&h->flow);
@@ -199,6 +204,7 @@ static int start(struct xp_host *h)
 
 	xp_view_open(h, h->env.lent.view);
 	h->env.lent.view = -1;
+	xp_nearby_init(h);
 	xp_faults_open(h, h->env.lent.rules);
 	h->env.lent.rules = -1;
 	if (!err)
@@ -299,6 +305,7 @@ static int packets(const struct xp_host *h)
 __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.version = XR_VERSION,
 	.view = xp_view_new,
+	.inbox = xp_inbox_new,
 	.open = open_host,
 	.close = close_host,
 	.doorbell = doorbell,

@@ -29,6 +29,7 @@ struct xp_lent {
 	int tx[XR_LEND_PORTS];
 	int events; /* the daemon's end of the socket of asynchronous events */
 	int view;   /* of view(); -1: the daemon has none */
+	int inbox;  /* of inbox(); -1: no other context has it */
 	int rules;  /* struct xr_direct_rules; -1: none */
 };
 
@@ -41,6 +42,9 @@ struct xp_host_env {
 	/* Sends a request to the daemon; for use in call() and open() only. */
 	int (*request)(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
 		       size_t rep_len);
+	/* The same for one whose reply has a descriptor, which *fd becomes */
+	int (*request_fd)(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
+			  size_t rep_len, int *fd);
 	void *arg;
 	char *why; /* XR_WHY_MAX bytes: explanation of an error of call() and open() */
 	void (*debug)(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -50,6 +54,8 @@ struct xp_host_ops {
 	const char *version; /* XR_VERSION: both libraries are of one build */
 	/* Returns a descriptor for LEND, by which the daemon sees the context, or -errno. */
 	int (*view)(void);
+	/* The same, by which other contexts of the host send to this one */
+	int (*inbox)(void);
 	int (*open)(const struct xp_host_env *env, struct xp_host **host);
 	/* forked: this is a child process, which has a copy of the host without its thread */
 	void (*close)(struct xp_host *h, bool forked);

@@ -12,6 +12,7 @@
 #include "daemon/transport/transport.h"
 #include "faults.h"
 #include "host.h"
+#include "inbox.h"
 #include "objects.h"
 #include "view.h"
 
@@ -66,6 +67,7 @@ struct xp_host {
 	struct xp_channel_object *channels;
 	struct xp_view view;
 	struct xp_faults faults;
+	struct xp_nearby nearby;	 /* contexts of the same host */
 	struct xp_event_source *blocked; /* events for which their socket had no room */
 	bool refused;			 /* packets were received, none of them for the engine */
 	bool held;			 /* packets wait for those that the program sends next */
@@ -105,9 +107,10 @@ void xp_host_leave_quietly(struct xp_host *h);
 void xp_host_round(struct xp_host *h);
 /*
  * A round of the progress thread. Returns the packets received, -1 if another thread has the
- * engine. *held: ACKs wait for an answer of the program, XP_ANSWER_NS at most.
+ * engine. spins: it comes again at once; otherwise it may sleep until the socket is readable.
+ * *held: ACKs wait for an answer of the program, XP_ANSWER_NS at most.
  */
-int xp_host_progress_round(struct xp_host *h, bool *held);
+int xp_host_progress_round(struct xp_host *h, bool spins, bool *held);
 /* Sends what waits for the next poll of the program, if no other thread has the engine. */
 void xp_host_send_left(struct xp_host *h);
 

@@ -25,7 +25,7 @@
 #define COVERED(ns, passed) ((ns)*5 >= (passed)*4)
 #define LOOK_NS FIRST_TICK_NS
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
-#define SPIN_NS 30000u
+#define SPIN_NS 100000u
 /*
  * A thread of the program may take a packet, and leave its ACK, between the last round and the
  * sleep of this thread, so it looks once more after this time.
@@ -117,7 +117,7 @@ static void spin(struct xp_host *h, uint64_t last_wait)
 	if (last_wait > SPIN_NS || now < __atomic_load_n(&h->active, __ATOMIC_RELAXED) + PASSIVE_NS)
 		return;
 	for (; now - since < SPIN_NS && !stopped(h); now = xp_host_clock()) {
-		if (xp_host_progress_round(h, &held) > 0)
+		if (xp_host_progress_round(h, true, &held) > 0)
 			since = now;
 		else
 			sched_yield();
@@ -132,7 +132,7 @@ static void watch(struct xp_host *h, struct look *l)
 	int n;
 
 	while (!stopped(h)) {
-		n = xp_host_progress_round(h, &held);
+		n = xp_host_progress_round(h, false, &held);
 		now = xp_host_clock();
 		if (program_polls(h, l, now))
 			return;
@@ -149,6 +149,7 @@ static void watch(struct xp_host *h, struct look *l)
 				last_wait = now - idle_since;
 			spin(h, last_wait);
 			idle_since = xp_host_clock();
+			continue; /* the inbox was open */
 		}
 		/* A thread that sets an earlier time from now on finds that this one is late. */
 		__atomic_store_n(&h->wakes_at, XT_NEVER, __ATOMIC_SEQ_CST);

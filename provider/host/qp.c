@@ -307,8 +307,10 @@ static int find_path(struct xp_host *h, struct xp_qp_object *qp, const struct xr
 	if (q->attr_mask & IBV_QP_PATH_MTU && 128u << q->attr.path_mtu > h->max_mtu)
 		return xp_host_refuse(h, -EINVAL, "path_mtu is %u bytes, the interface permits %u",
 				      128u << q->attr.path_mtu, h->max_mtu);
-	path->loopback = local && q->attr_mask & IBV_QP_DEST_QPN &&
-			 xt_qp_by_num(h->shared.qps, q->attr.dest_qp_num);
+	local = local && q->attr_mask & IBV_QP_DEST_QPN;
+	path->loopback = local && xt_qp_by_num(h->shared.qps, q->attr.dest_qp_num);
+	if (local && !path->loopback)
+		xp_peer_find(h, q->attr.dest_qp_num);
 	return 0;
 }
 

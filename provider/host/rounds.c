@@ -308,6 +308,16 @@ void xp_host_kick(struct xp_host *h)
 	errno = saved;
 }
 
+/*
+ * Other contexts may use the inbox if threads of the program poll, as the progress thread notices
+ * when they no longer do. A thread that may sleep until its socket is readable closes it first.
+ */
+static void open_inbox(struct xp_host *h)
+{
+	if (__atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS)
+		xp_inbox_open(&h->nearby.inbox);
+}
+
 bool xp_host_poll(struct xp_host *h, bool watches)
 {
 	int saved = errno;
@@ -315,7 +325,11 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 	unsigned int n;
 
 	if (entered) {
+		if (watches)
+			xp_inbox_close(&h->nearby.inbox);
 		n = do_round(h, true, KEEP_NS);
+		if (!watches)
+			open_inbox(h);
 		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
 		leave(h);
 	}
@@ -340,6 +354,7 @@ static void wait_round(struct xp_host *h)
 	int saved = errno;
 
 	pthread_mutex_lock(&h->lock);
+	xp_inbox_close(&h->nearby.inbox);
 	if (!h->ended)
 		do_round(h, false, 0);
 	note_poll(h, XP_WATCH_NS, true);
@@ -375,14 +390,18 @@ int xp_host_wait(struct xp_host *h, int fd)
 
 /* ---- the progress thread ------------------------------------------------------------------ */
 
-int xp_host_progress_round(struct xp_host *h, bool *held)
+int xp_host_progress_round(struct xp_host *h, bool spins, bool *held)
 {
 	unsigned int n;
 
 	*held = false;
 	if (!try_enter(h))
 		return -1;
+	if (!spins)
+		xp_inbox_close(&h->nearby.inbox);
 	n = do_round(h, h->answers, XP_ANSWER_NS);
+	if (spins)
+		xp_inbox_open(&h->nearby.inbox);
 	*held = h->held;
 	leave(h);
 	return (int)n;

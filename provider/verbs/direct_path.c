@@ -83,6 +83,24 @@ static int request_for_host(void *arg, uint32_t type, const void *req, size_t re
 	return xp_conn_call(&ctx->conn, &call); /* under conn_lock, as is the request served */
 }
 
+static int request_fd_for_host(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
+			       size_t rep_len, int *fd)
+{
+	struct xp_context *ctx = arg;
+	struct xp_call call = {
+		.type = type,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = rep_len,
+		.rep_fds = fd,
+		.rep_room = 1,
+	};
+	int err = xp_conn_call(&ctx->conn, &call);
+
+	return err || call.rep_nfds == 1 ? err : -EPROTO;
+}
+
 static void set_fds(struct xp_lent *lent, const int *fds)
 {
 	lent->rx = fds[0];
@@ -94,8 +112,8 @@ static void set_fds(struct xp_lent *lent, const int *fds)
 
 static int borrow(struct xp_context *ctx, struct xp_lent *lent)
 {
-	const struct xr_lend_req req = { 0 };
-	int fds[XR_LEND_PORTS + 3], err;
+	struct xr_lend_req req = { 0 };
+	int fds[XR_LEND_PORTS + 3], give[2], err;
 	struct xp_call call = {
 		.type = XR_MSG_LEND,
 		.req = &req,
@@ -104,10 +122,17 @@ static int borrow(struct xp_context *ctx, struct xp_lent *lent)
 		.rep_len = sizeof(lent->rep),
 		.rep_fds = fds,
 		.rep_room = XR_LEND_PORTS + 3,
-		.fds = &lent->view,
-		.nfds = lent->view >= 0,
+		.fds = give,
 	};
 
+	if (lent->view >= 0) {
+		req.flags |= XR_LEND_VIEW;
+		give[call.nfds++] = lent->view;
+	}
+	if (lent->inbox >= 0) {
+		req.flags |= XR_LEND_INBOX;
+		give[call.nfds++] = lent->inbox;
+	}
 	err = xp_conn_call(&ctx->conn, &call);
 	if (!err && (lent->rep.ports > XR_LEND_PORTS || call.rep_nfds != lent->rep.ports + 3)) {
 		xp_close_fds(fds, call.rep_nfds);
@@ -115,8 +140,8 @@ static int borrow(struct xp_context *ctx, struct xp_lent *lent)
 	}
 	if (!err)
 		set_fds(lent, fds);
-	else if (lent->view >= 0)
-		close(lent->view);
+	else
+		xp_close_fds(give, call.nfds);
 	return err;
 }
 
@@ -128,6 +153,7 @@ static int open_host(struct xp_context *ctx)
 		.vectors = ctx->workers,
 		.control = ctx->conn.fd,
 		.request = request_for_host,
+		.request_fd = request_fd_for_host,
 		.arg = ctx,
 		.why = ctx->conn.why,
 		.debug = xp_debug,
@@ -144,6 +170,10 @@ static int open_host(struct xp_context *ctx)
 	if (env.lent.view < 0)
 		xp_debug("%s: the daemon sees nothing of the transport: %s", ctx->dev->ibdev.name,
 			 strerror(-env.lent.view));
+	env.lent.inbox = ops->inbox();
+	if (env.lent.inbox < 0)
+		xp_debug("%s: programs of this host send by the kernel only: %s",
+			 ctx->dev->ibdev.name, strerror(-env.lent.inbox));
 	err = borrow(ctx, &env.lent);
 	if (!err)
 		err = ops->open(&env, &ctx->host);

@@ -134,6 +134,26 @@ receives() {
 	daemon_up a --io socket --workers 2 --slots 4
 }
 
+@test "a program gets the inbox of another one of its user only" {
+	local qpn slot
+
+	daemon_down a
+	daemon_up a --io socket --slots 4 --group nogroup --direct-users 64790,64791
+	starts 64790:65534 offer
+	slot=$(sed -n 's/^slot \([0-9]*\) .*/\1/p' "$BORROWED")
+	qpn=$((2 * slot + 1 + 8 * 5))
+	borrow 64790:65534 ask "$qpn" | grep "^inbox of slot $slot, ring [0-9], 1 descriptors"
+	borrow 64791:65534 ask "$qpn" | grep '^no inbox, No such file or directory'
+	borrow 0 ask "$qpn" | grep '^no inbox, No such file or directory'
+	# a QPN of a worker, and one of a slot that is not lent
+	borrow 64790:65534 ask $((qpn + 1)) | grep '^no inbox'
+	borrow 64790:65534 ask $((qpn + 4)) | grep '^no inbox'
+	release
+	borrow 64790:65534 ask "$qpn" | grep '^no inbox'
+	daemon_down a
+	daemon_up a --io socket --workers 2 --slots 4
+}
+
 @test "a slot that was connected is not lent again" {
 	borrow 0 spoil "::ffff:$B4"
 	wait_for 10 none_lent

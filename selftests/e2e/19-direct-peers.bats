@@ -42,6 +42,67 @@ perftest_of() {
 	each_way perftest_of a ib_send_lat -c UC -x @4 -n 200
 }
 
+# lo_packets: packets that the kernel has passed on within host a
+lo_packets() {
+	# shellcheck disable=SC2016 # for awk
+	on a awk '$1 == "lo:" { print $3 }' /proc/net/dev
+}
+
+# count_packets COMMAND...: runs a pair of programs of host a, and sets PACKETS to what its kernel has passed on
+count_packets() {
+	local before
+
+	before=$(lo_packets)
+	"$@" || {
+		show_output
+		return 1
+	}
+	PACKETS=$(($(lo_packets) - before))
+	echo "$PACKETS packets passed through the kernel"
+}
+
+# Each end sends 20000 messages. Those that come while the peer sleeps, or has no processor, pass through the kernel.
+by_kernel() {
+	count_packets "$@" && [ "$PACKETS" -ge 40000 ]
+}
+
+by_memory() {
+	count_packets "$@" && [ "$PACKETS" -lt 40000 ]
+}
+
+# direct_pair PROGRAM ARG...: direct programs of host a that poll
+direct_pair() {
+	SERVER=direct CLIENT=direct perftest_of a "$@" -n 20000
+}
+
+@test "direct programs of one host that poll reach each other without the kernel" {
+	by_memory direct_pair ib_send_lat -x @4
+	by_memory direct_pair ib_send_lat -x @6
+	by_memory direct_pair ib_send_lat -c UC -x @4
+	# without memory for the inbox they use their sockets
+	ulimit -f 20000
+	by_kernel direct_pair ib_send_lat -x @4
+}
+
+# pair_of_users SERVER_UID CLIENT_UID
+pair_of_users() {
+	local program
+
+	expand_args a env XROCE_PATH=direct ib_send_lat -F -p "$PORT" -n 20000 -x @4
+	program=("${ARGS[@]}")
+	pair -t 40 -c a setpriv --reuid "$1" --regid 65534 --clear-groups "${program[@]}" -- \
+		setpriv --reuid "$2" --regid 65534 --clear-groups "${program[@]}" "$A4" && has_result "$OUT/client"
+}
+
+@test "direct programs of different users of one host use the kernel" {
+	daemon_down a
+	daemon_up a --io socket --group nogroup --direct-users 64790,64791
+	by_memory pair_of_users 64790 64790
+	by_kernel pair_of_users 64790 64791
+	daemon_down a
+	daemon_up a --io socket
+}
+
 @test "UD runs within one host with one or two direct ends" {
 	each_way perftest_of a ib_send_lat -c UD -x @4 -n 200
 	each_way perftest_of a ib_send_lat -c UD -x @6 -n 200

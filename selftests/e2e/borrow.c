@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * borrow SOCKET USER hold COUNT    borrows COUNT slots, and prints each received packet
+ * borrow SOCKET USER offer         the same with one slot and an inbox
+ * borrow SOCKET USER ask QPN       borrows a slot, and asks for the inbox of the QPN's slot
  * borrow SOCKET USER cycles COUNT  borrows a slot in a process that is killed, again and again
  * borrow SOCKET USER spoil IPV6    connects the borrowed socket, so that it cannot be lent again
  * borrow SOCKET USER attack NAME   attacks with the borrowed socket, then prints packets as hold
@@ -22,6 +24,7 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,9 +59,10 @@ static bool fds_match(const struct conn *c, const struct xr_lend_rep *r)
 	       ntohs(sa.sin6_port) == 4791;
 }
 
-static bool borrow(struct slot *s)
+/* inbox: a descriptor, -1: none */
+static bool borrow_with(struct slot *s, int inbox)
 {
-	const struct xr_lend_req q = { 0 };
+	const struct xr_lend_req q = { .flags = inbox < 0 ? 0 : XR_LEND_INBOX };
 	union {
 		struct xr_lend_rep rep;
 		char why[XR_WHY_MAX];
@@ -68,7 +72,8 @@ static bool borrow(struct slot *s)
 		printf("no connection\n");
 		return false;
 	}
-	s->status = conn_call(&s->conn, XR_MSG_LEND, &q, sizeof(q), NULL, 0, &u, sizeof(u));
+	s->status = conn_call(&s->conn, XR_MSG_LEND, &q, sizeof(q), &inbox, inbox >= 0, &u,
+			      sizeof(u));
 	s->lent = u.rep;
 	if (s->status)
 		printf("refused %s: %.*s\n", strerror(-s->status), XR_WHY_MAX, u.why);
@@ -79,6 +84,30 @@ static bool borrow(struct slot *s)
 		       s->lent.qpn_modulus, s->lent.qpn_rest, s->lent.ports,
 		       s->lent.receive_buffer);
 	return !s->status;
+}
+
+static bool borrow(struct slot *s)
+{
+	return borrow_with(s, -1);
+}
+
+static void ask(uint32_t qpn)
+{
+	const struct xr_peer_req q = { .qpn = qpn };
+	union {
+		struct xr_peer_rep rep;
+		char why[XR_WHY_MAX];
+	} u = { 0 };
+	int status;
+
+	if (!borrow(&slots[0]))
+		return;
+	status = conn_call(&slots[0].conn, XR_MSG_PEER, &q, sizeof(q), NULL, 0, &u, sizeof(u));
+	if (status)
+		printf("no inbox, %s: %.*s\n", strerror(-status), XR_WHY_MAX, u.why);
+	else
+		printf("inbox of slot %u, ring %u, %u descriptors\n", u.rep.slot, u.rep.own,
+		       slots[0].conn.got_fds);
 }
 
 /* ---- receiving ---------------------------------------------------------------------------- */
@@ -256,6 +285,10 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (!strcmp(argv[3], "hold") && count <= MOST)
 		hold(count);
+	else if (!strcmp(argv[3], "offer") && borrow_with(&slots[0], memfd_create("inbox", 0)))
+		receive_all(1);
+	else if (!strcmp(argv[3], "ask"))
+		ask(count);
 	else if (!strcmp(argv[3], "cycles"))
 		cycle(count);
 	else if (argc > 4 && !strcmp(argv[3], "attack"))

@@ -530,12 +530,16 @@ static void umad(void)
 
 static void lend(void)
 {
-	struct xr_lend_req req = { 0 }, unknown = { .flags = 1 };
+	struct xr_lend_req req = { 0 }, unknown = { .flags = 4 }, view = { .flags = XR_LEND_VIEW };
+	struct xr_peer_req peer = { .qpn = 3 };
 
 	hello(0, 0);
 	SAY(XR_MSG_LEND, unknown);
+	SAY(XR_MSG_LEND, view);
+	SAY(XR_MSG_PEER, peer);
 	SAY(XR_MSG_LEND, req);
 	SAY(XR_MSG_LEND, req);
+	SAY(XR_MSG_PEER, peer);
 	hello(SECOND, 0);
 	SAY(SECOND | XR_MSG_LEND, req);
 }

@@ -35,7 +35,8 @@ $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider
 $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap.c,,,,parallel))
 
 .PHONY: unit
-unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture fault gso interval nap pma udp) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture fault gso inbox interval nap \
+	pma udp) ## run the unit tests
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done
 $(eval $(call test_program,unit/hash,selftests/unit/hash_test.c daemon/io/hash.c,,-lpthread,,parallel))
 # The frames and tables of selftests/bpf, without its programs
@@ -48,3 +49,4 @@ $(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(
 # Sockets above a kernel that only notes what it is given
 $(eval $(call test_program,unit/udp,selftests/unit/udp_test.c daemon/io/gso_run.c $(addprefix daemon/base/,log.c loop.c) \
 	$(addprefix daemon/udp/,receive.c send.c udp_socket.c),transport,-lisal -lz,,parallel))
+$(eval $(call test_program,unit/inbox,selftests/unit/inbox_test.c provider/host/inbox.c,,,,parallel))

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The inbox of a context. Writers may store anything into it at any time. */
+#include "inbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct xr_inbox) <= XR_INBOX_RINGS_OFF, "rings are behind the heads");
+_Static_assert(sizeof(struct xr_inbox_message) == XR_INBOX_ALIGN, "messages begin aligned");
+
+int xp_inbox_new(void)
+{
+	struct rlimit limit;
+	int fd, err;
+
+	/* A file that is longer than the limit would raise SIGXFSZ. */
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < XR_INBOX_SIZE)
+		return -EFBIG;
+	fd = memfd_create("xroce-inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, XR_INBOX_SIZE) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+void xp_inbox_map(struct xp_inbox *inbox, int fd)
+{
+	void *p = MAP_FAILED;
+
+	if (fd >= 0) {
+		p = mmap(NULL, XR_INBOX_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+	}
+	if (p == MAP_FAILED)
+		return;
+	inbox->m = p;
+	for (uint32_t i = 0; i < XR_INBOX_RINGS; i++)
+		inbox->m->ring[i].head = XR_INBOX_CLOSED;
+	inbox->m->layout = XR_INBOX_LAYOUT;
+	__atomic_store_n(&inbox->m->magic, XR_INBOX_MAGIC, __ATOMIC_RELEASE);
+}
+
+void xp_inbox_unmap(struct xp_inbox *inbox)
+{
+	if (!inbox->m)
+		return;
+	xp_inbox_close(inbox);
+	munmap(inbox->m, XR_INBOX_SIZE);
+	inbox->m = NULL;
+}
+
+/* Returns the number of the lowest bit, and clears it. */
+static uint32_t next_bit(uint64_t *word)
+{
+	uint32_t bit = (uint32_t)__builtin_ctzll(*word);
+
+	*word &= *word - 1;
+	return bit;
+}
+
+void xp_inbox_open(struct xp_inbox *inbox)
+{
+	uint64_t rings;
+
+	if (!inbox->m)
+		return;
+	rings = __atomic_load_n(&inbox->m->attached, __ATOMIC_ACQUIRE) & ~inbox->open &
+		~inbox->broken;
+	inbox->open |= rings;
+	while (rings)
+		__atomic_fetch_and(&inbox->m->ring[next_bit(&rings)].head, ~XR_INBOX_CLOSED,
+				   __ATOMIC_SEQ_CST);
+}
+
+void xp_inbox_close(struct xp_inbox *inbox)
+{
+	uint64_t rings = inbox->open;
+
+	inbox->open = 0;
+	while (rings)
+		__atomic_fetch_or(&inbox->m->ring[next_bit(&rings)].head, XR_INBOX_CLOSED,
+				  __ATOMIC_SEQ_CST);
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+/* A ring whose writer breaks the rules is read no more. */
+static void refuse(struct xp_inbox *inbox, uint32_t ring)
+{
+	inbox->broken |= 1ull << ring;
+	inbox->open &= ~(1ull << ring);
+	__atomic_fetch_or(&inbox->m->ring[ring].head, XR_INBOX_CLOSED, __ATOMIC_SEQ_CST);
+}
+
+/* Returns how many bytes of a ring were written and not taken. */
+static uint64_t used(const struct xp_inbox *inbox, uint32_t ring)
+{
+	uint64_t head = __atomic_load_n(&inbox->m->ring[ring].head, __ATOMIC_ACQUIRE);
+
+	return (head & ~XR_INBOX_CLOSED) - inbox->tail[ring];
+}
+
+static void set_about(struct xd_udp_about *a, const struct xr_inbox_message *m)
+{
+	*a = (struct xd_udp_about){
+		.src = m->src,
+		.dst = m->dst,
+		.sport = m->sport,
+		.traffic_class = m->traffic_class,
+		.ttl = m->ttl,
+		.size = m->size,
+	};
+}
+
+/*
+ * Takes the message at the reader's position, of `left` bytes that were written. Returns the bytes
+ * that it has in the ring, 0 if they are no message.
+ */
+static uint64_t take(const struct xp_inbox *inbox, uint32_t ring, uint64_t left,
+		     struct xd_udp_about *about, struct iovec *data)
+{
+	uint32_t at = (uint32_t)(inbox->tail[ring] % XR_INBOX_RING), to_end = XR_INBOX_RING - at;
+	uint8_t *p = (uint8_t *)inbox->m + XR_INBOX_RINGS_OFF + (size_t)ring * XR_INBOX_RING + at;
+	struct xr_inbox_message m;
+	uint64_t size;
+
+	memcpy(&m, p, sizeof(m)); /* once: the writer may change it */
+	if (m.len == XR_INBOX_SKIP) {
+		data->iov_len = 0;
+		return to_end <= left ? to_end : 0;
+	}
+	size = sizeof(m) + ((uint64_t)m.len + XR_INBOX_ALIGN - 1) / XR_INBOX_ALIGN * XR_INBOX_ALIGN;
+	if (!m.len || m.len > UINT16_MAX || size > left || size > to_end)
+		return 0;
+	set_about(about, &m);
+	*data = (struct iovec){ p + sizeof(m), m.len };
+	return size;
+}
+
+/* Receives from one ring. Returns how many messages there were. */
+static uint32_t receive_ring(struct xp_inbox *inbox, uint32_t ring, struct xd_udp_about *about,
+			     struct iovec *data, uint32_t max)
+{
+	uint64_t left = used(inbox, ring), size;
+	uint32_t n = 0;
+
+	if (left > XR_INBOX_RING || left % XR_INBOX_ALIGN) {
+		refuse(inbox, ring);
+		return 0;
+	}
+	for (; n < max && left; left -= size) {
+		size = take(inbox, ring, left, &about[n], &data[n]);
+		if (!size) {
+			refuse(inbox, ring);
+			return n;
+		}
+		inbox->tail[ring] += size;
+		n += data[n].iov_len > 0;
+	}
+	if (!left) {
+		/* The writer sets the bit after the head, if it finds it clear. */
+		__atomic_fetch_and(&inbox->m->ready, ~(1ull << ring), __ATOMIC_SEQ_CST);
+		if (used(inbox, ring))
+			__atomic_fetch_or(&inbox->m->ready, 1ull << ring, __ATOMIC_SEQ_CST);
+	}
+	return n;
+}
+
+/* Lets the writers have the room of what was received last. */
+static void give_back(struct xp_inbox *inbox)
+{
+	while (inbox->taken) {
+		uint32_t ring = next_bit(&inbox->taken);
+
+		__atomic_store_n(&inbox->m->ring[ring].tail, inbox->tail[ring], __ATOMIC_RELEASE);
+	}
+}
+
+uint32_t xp_inbox_receive(struct xp_inbox *inbox, struct xd_udp_about *about, struct iovec *data,
+			  uint32_t max)
+{
+	uint64_t ready;
+	uint32_t n = 0;
+
+	if (!inbox->m)
+		return 0;
+	give_back(inbox);
+	ready = __atomic_load_n(&inbox->m->ready, __ATOMIC_ACQUIRE) & ~inbox->broken;
+	while (ready && n < max) {
+		/* the next one first, so that no ring waits for others for ever */
+		uint64_t behind = ready & -1ull << inbox->first;
+		uint32_t ring = (uint32_t)__builtin_ctzll(behind ? behind : ready);
+
+		ready &= ~(1ull << ring);
+		inbox->first = (ring + 1) % XR_INBOX_RINGS;
+		inbox->taken |= 1ull << ring;
+		n += receive_ring(inbox, ring, about + n, data + n, max - n);
+	}
+	return n;
+}
