@@ -203,11 +203,26 @@ static uint32_t receive_by_kernel(struct xd_udp *u)
 static uint32_t receive_nearby(struct xd_udp *u)
 {
 	struct xd_udp_rx *rx = &u->rx;
+	uint32_t n = u->nearby->receive(u->nearby, rx->near_about, rx->near_data,
+					XD_UDP_RX_MESSAGES);
 
-	if (!u->nearby)
-		return 0;
 	rx->near_turns++;
-	return u->nearby->receive(u->nearby, rx->near_about, rx->near_data, XD_UDP_RX_MESSAGES);
+	rx->nearby = n;
+	return n;
+}
+
+/* Those of other engines of the host come first, but the kernel is not left out for long. */
+static uint32_t receive_both(struct xd_udp *u)
+{
+	uint32_t n;
+
+	if (u->nearby->begins || u->rx.near_turns >= NEAR_TURNS) {
+		n = receive_by_kernel(u);
+		u->nearby->begins &= n > 0;
+		return n ? n : receive_nearby(u);
+	}
+	n = receive_nearby(u);
+	return n ? n : receive_by_kernel(u);
 }
 
 static bool receive(struct xd_udp *u)
@@ -215,11 +230,8 @@ static bool receive(struct xd_udp *u)
 	struct xd_udp_rx *rx = &u->rx;
 
 	rx->at = rx->count = 0;
-	if (rx->near_turns < NEAR_TURNS)
-		rx->count = receive_nearby(u);
-	rx->nearby = rx->count;
-	if (!rx->count)
-		rx->count = receive_by_kernel(u);
+	rx->nearby = false;
+	rx->count = u->nearby ? receive_both(u) : receive_by_kernel(u);
 	return rx->count;
 }
 
@@ -365,7 +377,7 @@ void xd_udp_recv_done(struct xd_socket *s)
 /* What the socket has would be found by the next call: there is no cheaper way to look. */
 bool xd_udp_rx_pending(struct xd_socket *s)
 {
-	const struct xd_udp_rx *rx = &xd_udp_of(s)->rx;
+	const struct xd_udp *u = xd_udp_of(s);
 
-	return rx->at < rx->count;
+	return u->rx.at < u->rx.count || (u->nearby && u->nearby->pending(u->nearby));
 }

@@ -80,6 +80,13 @@ struct xd_udp_nearby {
 	 */
 	uint32_t (*receive)(struct xd_udp_nearby *n, struct xd_udp_about *about, struct iovec *data,
 			    uint32_t max);
+	/* Returns true if there is more to receive. */
+	bool (*pending)(const struct xd_udp_nearby *n);
+	/*
+	 * Peers begin to send here. What they have sent to the socket before comes first: until
+	 * that is found empty, this is true.
+	 */
+	bool begins;
 };
 
 /* Received messages, which are taken apart into packets */

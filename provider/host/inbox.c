@@ -66,18 +66,20 @@ static uint32_t next_bit(uint64_t *word)
 	return bit;
 }
 
-void xp_inbox_open(struct xp_inbox *inbox)
+bool xp_inbox_open(struct xp_inbox *inbox)
 {
-	uint64_t rings;
+	uint64_t rings, added;
 
 	if (!inbox->m)
-		return;
+		return false;
 	rings = __atomic_load_n(&inbox->m->attached, __ATOMIC_ACQUIRE) & ~inbox->open &
 		~inbox->broken;
+	added = rings;
 	inbox->open |= rings;
 	while (rings)
 		__atomic_fetch_and(&inbox->m->ring[next_bit(&rings)].head, ~XR_INBOX_CLOSED,
 				   __ATOMIC_SEQ_CST);
+	return added;
 }
 
 void xp_inbox_close(struct xp_inbox *inbox)
@@ -182,6 +184,11 @@ static void give_back(struct xp_inbox *inbox)
 
 		__atomic_store_n(&inbox->m->ring[ring].tail, inbox->tail[ring], __ATOMIC_RELEASE);
 	}
+}
+
+bool xp_inbox_pending(const struct xp_inbox *inbox)
+{
+	return inbox->m && __atomic_load_n(&inbox->m->ready, __ATOMIC_ACQUIRE) & ~inbox->broken;
 }
 
 uint32_t xp_inbox_receive(struct xp_inbox *inbox, struct xd_udp_about *about, struct iovec *data,

@@ -37,7 +37,8 @@ struct xp_nearby {
 	struct xd_udp_nearby way; /* first */
 	struct xp_host *h;
 	struct xp_inbox inbox;
-	uint64_t peers; /* bits by slot */
+	struct xr_addr own; /* address of the device that was found last */
+	uint64_t peers;	    /* bits by slot */
 	struct xp_peer peer[XR_INBOX_RINGS];
 };
 
@@ -48,12 +49,17 @@ int xp_inbox_new(void);
 /* Maps it. Without memory the context has no inbox. */
 void xp_inbox_map(struct xp_inbox *inbox, int fd);
 void xp_inbox_unmap(struct xp_inbox *inbox);
-/* Peers may write, as this context looks soon. Between rounds of the engine, as those below */
-void xp_inbox_open(struct xp_inbox *inbox);
+/*
+ * Peers may write, as this context looks soon. Returns true if there are some that could not
+ * before. Between rounds of the engine, as those below
+ */
+bool xp_inbox_open(struct xp_inbox *inbox);
 /* Peers use the sockets from now on. What they have written before is to be received. */
 void xp_inbox_close(struct xp_inbox *inbox);
 uint32_t xp_inbox_receive(struct xp_inbox *inbox, struct xd_udp_about *about, struct iovec *data,
 			  uint32_t max);
+/* Returns true if there may be more. */
+bool xp_inbox_pending(const struct xp_inbox *inbox);
 
 /* ---- peers.c ---- */
 

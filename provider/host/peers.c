@@ -34,7 +34,12 @@ static int find_peer(struct xd_udp_nearby *way, const struct xr_addr *dst, uint3
 
 	if (!n->peers || !(rest & 1) || slot >= XR_INBOX_RINGS || !(n->peers >> slot & 1))
 		return -1;
-	return xd_verdict_is_own(xd_udp_of(n->h->socket)->verdict, dst) ? (int)slot : -1;
+	if (memcmp(dst, &n->own, sizeof(n->own))) {
+		if (!xd_verdict_is_own(xd_udp_of(n->h->socket)->verdict, dst))
+			return -1;
+		n->own = *dst;
+	}
+	return (int)slot;
 }
 
 /* Returns true if the message is lost: the ring has been full for too long. */
@@ -104,6 +109,11 @@ static uint32_t receive(struct xd_udp_nearby *way, struct xd_udp_about *about, s
 			uint32_t max)
 {
 	return xp_inbox_receive(&nearby_of(way)->inbox, about, data, max);
+}
+
+static bool pending(const struct xd_udp_nearby *way)
+{
+	return xp_inbox_pending(&((const struct xp_nearby *)way)->inbox);
 }
 
 /* ---- peers -------------------------------------------------------------------------------- */
@@ -185,6 +195,7 @@ void xp_nearby_init(struct xp_host *h)
 		.peer = find_peer,
 		.send = send_to_peer,
 		.receive = receive,
+		.pending = pending,
 	};
 	xp_inbox_map(&h->nearby.inbox, h->env.lent.inbox);
 	h->env.lent.inbox = -1;

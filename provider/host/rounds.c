@@ -40,7 +40,7 @@
  * apart, and a poll may come in between.
  */
 #define KEEP_NS 10000u
-/* Time until the kernel is asked again to take packets */
+/* Time until the kernel, or a peer of this host, is asked again to take packets */
 #define TX_RETRY_NS 100000
 
 uint64_t xp_host_clock(void)
@@ -139,8 +139,12 @@ static void run(struct xp_host *h)
 
 static void send_all(struct xp_host *h)
 {
+	uint64_t again = h->now + TX_RETRY_NS;
+
 	h->held = false;
 	xd_socket_tx_flush(h->socket, false);
+	if (xd_socket_tx_pending(h->socket) && h->next > again)
+		__atomic_store_n(&h->next, again, __ATOMIC_RELAXED);
 }
 
 /* Returns true if packets that answer received ones may wait for more of the program. */
@@ -309,13 +313,34 @@ void xp_host_kick(struct xp_host *h)
 }
 
 /*
- * Other contexts may use the inbox if threads of the program poll, as the progress thread notices
- * when they no longer do. A thread that may sleep until its socket is readable closes it first.
+ * Before a thread sleeps until the socket is readable: peers of the host use it from now on, and
+ * all that they have written into the inbox is received. Returns the packets received.
+ */
+static unsigned int last_rounds(struct xp_host *h, bool hold, uint64_t keep)
+{
+	unsigned int n, total;
+
+	xp_inbox_close(&h->nearby.inbox);
+	total = do_round(h, hold, keep);
+	while (xd_socket_pending(h->socket) && (n = do_round(h, hold, keep)))
+		total += n;
+	return total;
+}
+
+/* While the progress thread ticks, it notices when threads of the program no longer poll. */
+static bool ticks(const struct xp_host *h)
+{
+	return __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS;
+}
+
+/*
+ * A thread that looks again at once lets other contexts use the inbox. One that may sleep until its
+ * socket is readable closes it first.
  */
 static void open_inbox(struct xp_host *h)
 {
-	if (__atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS)
-		xp_inbox_open(&h->nearby.inbox);
+	if (xp_inbox_open(&h->nearby.inbox))
+		h->nearby.way.begins = true;
 }
 
 bool xp_host_poll(struct xp_host *h, bool watches)
@@ -325,10 +350,8 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 	unsigned int n;
 
 	if (entered) {
-		if (watches)
-			xp_inbox_close(&h->nearby.inbox);
-		n = do_round(h, true, KEEP_NS);
-		if (!watches)
+		n = watches ? last_rounds(h, true, KEEP_NS) : do_round(h, true, KEEP_NS);
+		if (!watches && ticks(h))
 			open_inbox(h);
 		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
 		leave(h);
@@ -354,9 +377,8 @@ static void wait_round(struct xp_host *h)
 	int saved = errno;
 
 	pthread_mutex_lock(&h->lock);
-	xp_inbox_close(&h->nearby.inbox);
 	if (!h->ended)
-		do_round(h, false, 0);
+		last_rounds(h, false, 0);
 	note_poll(h, XP_WATCH_NS, true);
 	leave(h);
 	errno = saved;
@@ -397,11 +419,12 @@ int xp_host_progress_round(struct xp_host *h, bool spins, bool *held)
 	*held = false;
 	if (!try_enter(h))
 		return -1;
-	if (!spins)
-		xp_inbox_close(&h->nearby.inbox);
-	n = do_round(h, h->answers, XP_ANSWER_NS);
-	if (spins)
-		xp_inbox_open(&h->nearby.inbox);
+	if (spins) {
+		n = do_round(h, h->answers, XP_ANSWER_NS);
+		open_inbox(h);
+	} else {
+		n = last_rounds(h, h->answers, XP_ANSWER_NS);
+	}
 	*held = h->held;
 	leave(h);
 	return (int)n;

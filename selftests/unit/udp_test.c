@@ -3,6 +3,7 @@
  * The system calls in which daemon/udp/ sends and receives: which packets leave in one message, in
  * which order, with a correct ICRC, and for how many messages the kernel is asked.
  */
+#include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
 
@@ -245,6 +246,137 @@ static void test_apart(void)
 	udp->tx.joins = true;
 }
 
+/* ---- engines of the same host ------------------------------------------------------------- */
+
+#define NEAR 7 /* QPN of one */
+
+/* What it answers to the next messages, how many it has got, and how many it has sent */
+static int answers[4];
+static uint32_t asked_near, got_near, waiting_near;
+
+static int find_near(struct xd_udp_nearby *n, const struct xr_addr *dst, uint32_t qpn)
+{
+	(void)n, (void)dst;
+	return qpn == NEAR ? 3 : -1;
+}
+
+static int send_near(struct xd_udp_nearby *n, int peer, const struct xd_udp_about *about,
+		     const struct iovec *iov, uint32_t iovs, uint32_t len)
+{
+	int err = answers[asked_near++ % 4];
+
+	(void)n, (void)iov;
+	if (!err && peer == 3 && iovs == 1 && len == 24 && about->sport == PORT && !about->size)
+		got_near++;
+	return err;
+}
+
+static uint32_t receive_near(struct xd_udp_nearby *n, struct xd_udp_about *about,
+			     struct iovec *data, uint32_t max)
+{
+	static uint8_t packet[24];
+
+	(void)n, (void)max;
+	if (!waiting_near)
+		return 0;
+	waiting_near--;
+	about[0] = (struct xd_udp_about){ .sport = PORT };
+	data[0] = (struct iovec){ packet, sizeof(packet) };
+	return 1;
+}
+
+static bool pending_near(const struct xd_udp_nearby *n)
+{
+	(void)n;
+	return waiting_near;
+}
+
+static struct xd_udp_nearby nearby = {
+	.peer = find_near,
+	.send = send_near,
+	.receive = receive_near,
+	.pending = pending_near,
+};
+
+/* Flushes with these answers of the engine to its first messages. */
+static void flush_near(int first, int second)
+{
+	answers[0] = first;
+	answers[1] = second;
+	asked_near = got_near = 0;
+	flush();
+}
+
+/* Messages that do not join, as each is longer than the one before */
+static void put_two(void)
+{
+	put(XR_OP_SEND_ONLY, NEAR, 8);
+	put(XR_OP_SEND_ONLY, NEAR, 12);
+}
+
+static void test_send_near(void)
+{
+	udp->nearby = &nearby;
+	put(SEND);
+	put(XR_OP_SEND_ONLY, NEAR, 8);
+	flush_near(0, 0);
+	TAP_OK(got_near == 1 && n_sent == 1 && is_sent(0, 0, XR_OP_SEND_ONLY, 1),
+	       "a message to an engine of this host does not reach the kernel");
+	put_two();
+	flush_near(-EPIPE, 0);
+	TAP_OK(asked_near == 1 && n_sent == 2 && !xd_udp_queued(&udp->socket),
+	       "one that it leaves to the kernel takes the later ones of the flush with it");
+	put_two();
+	flush_near(-EAGAIN, 0);
+	TAP_OK(asked_near == 1 && !n_sent && xd_socket_tx_pending(&udp->socket),
+	       "if it has no room, neither way gets a later one");
+	flush_near(0, 0);
+	TAP_OK(asked_near == 2 && !n_sent && !xd_socket_tx_pending(&udp->socket),
+	       "they are sent when it has");
+	udp->nearby = NULL;
+}
+
+/* Receives once. Returns 'k' if it was from the kernel, 'n' if from the engine, '-' if nothing. */
+static char receive_one(void)
+{
+	struct xt_frame frames[XD_BATCH];
+	uint32_t kernel = waiting, near = waiting_near;
+
+	xd_udp_recv(&udp->socket, frames, XD_BATCH, 0);
+	return waiting < kernel ? 'k' : waiting_near < near ? 'n' : '-';
+}
+
+static void test_receive_near(void)
+{
+	char got[12] = "";
+
+	udp->nearby = &nearby;
+	while (receive_one() != '-')
+		;
+	waiting = 1;
+	waiting_near = 10;
+	for (uint32_t i = 0; i < 11; i++)
+		got[i] = receive_one();
+	TAP_OK(!strcmp(got, "nnnnnnnnknn"), "the kernel is asked after 8 calls: %s", got);
+	waiting_near = 10;
+	for (uint32_t i = 0; i < 10; i++)
+		got[i] = receive_one();
+	TAP_OK(!strncmp(got, "nnnnnnnnnn", 10), "no call returns nothing before: %.10s", got);
+	waiting = 1;
+	waiting_near = 2;
+	nearby.begins = true;
+	for (uint32_t i = 0; i < 3; i++)
+		got[i] = receive_one();
+	TAP_OK(!strncmp(got, "knn", 3) && !nearby.begins,
+	       "what an engine sent through the kernel comes before what it sends now: %.3s", got);
+	waiting_near = 1;
+	nearby.begins = true;
+	TAP_OK(xd_socket_pending(&udp->socket) && receive_one() == 'n' &&
+		       !xd_socket_pending(&udp->socket),
+	       "a call that finds the socket empty looks further");
+	udp->nearby = NULL;
+}
+
 /* Receives `n` messages, all of them dropped. Returns for how many the kernel is asked. */
 static uint32_t asks_for(uint32_t n)
 {
@@ -279,6 +411,8 @@ int main(void)
 	test_ack_and_request();
 	test_apart();
 	test_receive();
+	test_send_near();
+	test_receive_near();
 	udp->rx_fds = 0;
 	xd_socket_close(&udp->socket);
 	return tap_end();
