@@ -200,29 +200,35 @@ static uint32_t receive_by_kernel(struct xd_udp *u)
 	return rx->from_kernel;
 }
 
-static uint32_t receive_nearby(struct xd_udp *u)
+static uint32_t receive_nearby(struct xd_udp *u, bool emptied)
 {
 	struct xd_udp_rx *rx = &u->rx;
-	uint32_t n = u->nearby->receive(u->nearby, rx->near_about, rx->near_data,
-					XD_UDP_RX_MESSAGES);
+	uint32_t n = u->nearby->receive(u->nearby, emptied, rx->near_about, rx->near_data,
+					XD_UDP_RX_MESSAGES, &rx->near_behind);
 
 	rx->near_turns++;
 	rx->nearby = n;
 	return n;
 }
 
-/* Those of other engines of the host come first, but the kernel is not left out for long. */
+/*
+ * Those of other engines of the host come first, unless these have used the kernel before, or it
+ * was left out for long, while they can go on sending.
+ */
 static uint32_t receive_both(struct xd_udp *u)
 {
-	uint32_t n;
+	struct xd_udp_rx *rx = &u->rx;
+	uint32_t n = 0;
 
-	if (u->nearby->begins || u->rx.near_turns >= NEAR_TURNS) {
-		n = receive_by_kernel(u);
-		u->nearby->begins &= n > 0;
-		return n ? n : receive_nearby(u);
-	}
-	n = receive_nearby(u);
-	return n ? n : receive_by_kernel(u);
+	if (!rx->near_behind && (rx->near_turns < NEAR_TURNS || !u->nearby->open))
+		n = receive_nearby(u, false);
+	if (n)
+		return n;
+	n = receive_by_kernel(u);
+	if (n || !u->nearby->pending(u->nearby))
+		return n;
+	rx->near_behind = false;
+	return receive_nearby(u, true);
 }
 
 static bool receive(struct xd_udp *u)

@@ -76,17 +76,14 @@ struct xd_udp_nearby {
 		    const struct iovec *iov, uint32_t iovs, uint32_t len);
 	/*
 	 * Receives up to max messages, which stay where they are until the next call. Returns how
-	 * many.
+	 * many. If the next one follows others that were sent to the socket, it is left out, unless
+	 * the socket was found empty now, and *behind becomes true.
 	 */
-	uint32_t (*receive)(struct xd_udp_nearby *n, struct xd_udp_about *about, struct iovec *data,
-			    uint32_t max);
+	uint32_t (*receive)(struct xd_udp_nearby *n, bool emptied, struct xd_udp_about *about,
+			    struct iovec *data, uint32_t max, bool *behind);
 	/* Returns true if there is more to receive. */
 	bool (*pending)(const struct xd_udp_nearby *n);
-	/*
-	 * Peers begin to send here. What they have sent to the socket before comes first: until
-	 * that is found empty, this is true.
-	 */
-	bool begins;
+	bool open; /* peers can send; else what they have sent precedes what the socket has */
 };
 
 /* Received messages, which are taken apart into packets */
@@ -99,6 +96,7 @@ struct xd_udp_rx {
 	uint32_t count, at;   /* messages, and the one that is taken apart now */
 	uint32_t from_kernel; /* messages that it gave last */
 	bool nearby;	      /* they are those of near_*, not of the kernel */
+	bool near_behind;     /* they wait until the kernel has nothing left */
 	uint32_t near_turns;  /* calls in which they were, since the kernel was asked */
 	struct xd_udp_about near_about[XD_UDP_RX_MESSAGES];
 	struct iovec near_data[XD_UDP_RX_MESSAGES];

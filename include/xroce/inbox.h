@@ -62,8 +62,12 @@ struct xr_inbox_message {
 	struct xr_addr src, dst; /* as GIDs */
 	__u16 sport;		 /* UDP source port */
 	__u8 traffic_class, ttl;
-	__u8 reserved[20];
+	__u32 flags; /* XR_INBOX_* */
+	__u8 reserved[16];
 };
+
+/* The writer has sent to the socket since its last message: that precedes this one. */
+#define XR_INBOX_AFTER_SOCKET 1u
 
 #define XR_INBOX_SKIP 0xffffffffu
 /* The rings begin behind struct xr_inbox, on the next page of 16 KiB, in the order of the slots. */

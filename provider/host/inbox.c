@@ -66,20 +66,18 @@ static uint32_t next_bit(uint64_t *word)
 	return bit;
 }
 
-bool xp_inbox_open(struct xp_inbox *inbox)
+void xp_inbox_open(struct xp_inbox *inbox)
 {
-	uint64_t rings, added;
+	uint64_t rings;
 
 	if (!inbox->m)
-		return false;
+		return;
 	rings = __atomic_load_n(&inbox->m->attached, __ATOMIC_ACQUIRE) & ~inbox->open &
 		~inbox->broken;
-	added = rings;
 	inbox->open |= rings;
 	while (rings)
 		__atomic_fetch_and(&inbox->m->ring[next_bit(&rings)].head, ~XR_INBOX_CLOSED,
 				   __ATOMIC_SEQ_CST);
-	return added;
 }
 
 void xp_inbox_close(struct xp_inbox *inbox)
@@ -122,58 +120,89 @@ static void set_about(struct xd_udp_about *a, const struct xr_inbox_message *m)
 	};
 }
 
-/*
- * Takes the message at the reader's position, of `left` bytes that were written. Returns the bytes
- * that it has in the ring, 0 if they are no message.
- */
-static uint64_t take(const struct xp_inbox *inbox, uint32_t ring, uint64_t left,
-		     struct xd_udp_about *about, struct iovec *data)
-{
-	uint32_t at = (uint32_t)(inbox->tail[ring] % XR_INBOX_RING), to_end = XR_INBOX_RING - at;
-	uint8_t *p = (uint8_t *)inbox->m + XR_INBOX_RINGS_OFF + (size_t)ring * XR_INBOX_RING + at;
-	struct xr_inbox_message m;
-	uint64_t size;
+/* Where the next message of a ring is, and the bytes from there to the end of the ring */
+struct place {
+	uint8_t *p;
+	uint32_t to_end;
+};
 
-	memcpy(&m, p, sizeof(m)); /* once: the writer may change it */
-	if (m.len == XR_INBOX_SKIP) {
-		data->iov_len = 0;
-		return to_end <= left ? to_end : 0;
-	}
-	size = sizeof(m) + ((uint64_t)m.len + XR_INBOX_ALIGN - 1) / XR_INBOX_ALIGN * XR_INBOX_ALIGN;
-	if (!m.len || m.len > UINT16_MAX || size > left || size > to_end)
-		return 0;
-	set_about(about, &m);
-	*data = (struct iovec){ p + sizeof(m), m.len };
-	return size;
+static struct place place_of(const struct xp_inbox *inbox, uint32_t ring)
+{
+	uint32_t at = (uint32_t)(inbox->tail[ring] % XR_INBOX_RING);
+	uint8_t *rings = (uint8_t *)inbox->m + XR_INBOX_RINGS_OFF;
+
+	return (struct place){ rings + (size_t)ring * XR_INBOX_RING + at, XR_INBOX_RING - at };
 }
 
-/* Receives from one ring. Returns how many messages there were. */
-static uint32_t receive_ring(struct xp_inbox *inbox, uint32_t ring, struct xd_udp_about *about,
-			     struct iovec *data, uint32_t max)
+/*
+ * Returns the bytes that a message has in the ring, of `left` bytes that were written, 0 if it
+ * breaks the rules.
+ */
+static uint64_t size_of(const struct xr_inbox_message *m, uint64_t left, uint32_t to_end)
 {
-	uint64_t left = used(inbox, ring), size;
-	uint32_t n = 0;
+	uint64_t size = sizeof(*m) +
+			((uint64_t)m->len + XR_INBOX_ALIGN - 1) / XR_INBOX_ALIGN * XR_INBOX_ALIGN;
+
+	if (m->len == XR_INBOX_SKIP)
+		size = to_end;
+	else if (!m->len || m->len > UINT16_MAX || size > to_end)
+		return 0;
+	return size <= left ? size : 0;
+}
+
+/* What is received in one call */
+struct taking {
+	bool emptied; /* the socket */
+	struct xd_udp_about *about;
+	struct iovec *data;
+	uint32_t n, max;
+	bool *behind;
+};
+
+/*
+ * Takes the messages of a ring, of which `left` bytes were written. Returns what is left, 0 as
+ * well if the writer breaks the rules.
+ */
+static uint64_t take(struct xp_inbox *inbox, uint32_t ring, uint64_t left, struct taking *t)
+{
+	struct xr_inbox_message m;
+	struct place at;
+	uint64_t size;
+
+	for (; t->n < t->max && left; left -= size, inbox->tail[ring] += size) {
+		at = place_of(inbox, ring);
+		memcpy(&m, at.p, sizeof(m)); /* once: the writer may change it */
+		size = size_of(&m, left, at.to_end);
+		if (!size) {
+			refuse(inbox, ring);
+			return 0;
+		}
+		if (m.len == XR_INBOX_SKIP)
+			continue;
+		if (m.flags & XR_INBOX_AFTER_SOCKET && (!t->emptied || t->n)) {
+			*t->behind = true;
+			return left;
+		}
+		set_about(&t->about[t->n], &m);
+		t->data[t->n++] = (struct iovec){ at.p + sizeof(m), m.len };
+	}
+	return left;
+}
+
+static void receive_ring(struct xp_inbox *inbox, uint32_t ring, struct taking *t)
+{
+	uint64_t left = used(inbox, ring);
 
 	if (left > XR_INBOX_RING || left % XR_INBOX_ALIGN) {
 		refuse(inbox, ring);
-		return 0;
+		return;
 	}
-	for (; n < max && left; left -= size) {
-		size = take(inbox, ring, left, &about[n], &data[n]);
-		if (!size) {
-			refuse(inbox, ring);
-			return n;
-		}
-		inbox->tail[ring] += size;
-		n += data[n].iov_len > 0;
-	}
-	if (!left) {
-		/* The writer sets the bit after the head, if it finds it clear. */
-		__atomic_fetch_and(&inbox->m->ready, ~(1ull << ring), __ATOMIC_SEQ_CST);
-		if (used(inbox, ring))
-			__atomic_fetch_or(&inbox->m->ready, 1ull << ring, __ATOMIC_SEQ_CST);
-	}
-	return n;
+	if (take(inbox, ring, left, t))
+		return;
+	/* The writer sets the bit after the head, if it finds it clear. */
+	__atomic_fetch_and(&inbox->m->ready, ~(1ull << ring), __ATOMIC_SEQ_CST);
+	if (used(inbox, ring))
+		__atomic_fetch_or(&inbox->m->ready, 1ull << ring, __ATOMIC_SEQ_CST);
 }
 
 /* Lets the writers have the room of what was received last. */
@@ -191,25 +220,25 @@ bool xp_inbox_pending(const struct xp_inbox *inbox)
 	return inbox->m && __atomic_load_n(&inbox->m->ready, __ATOMIC_ACQUIRE) & ~inbox->broken;
 }
 
-uint32_t xp_inbox_receive(struct xp_inbox *inbox, struct xd_udp_about *about, struct iovec *data,
-			  uint32_t max)
+uint32_t xp_inbox_receive(struct xp_inbox *inbox, bool emptied, struct xd_udp_about *about,
+			  struct iovec *data, uint32_t max, bool *behind)
 {
+	struct taking t = { emptied, about, data, 0, max, behind };
 	uint64_t ready;
-	uint32_t n = 0;
 
 	if (!inbox->m)
 		return 0;
 	give_back(inbox);
 	ready = __atomic_load_n(&inbox->m->ready, __ATOMIC_ACQUIRE) & ~inbox->broken;
-	while (ready && n < max) {
+	while (ready && t.n < max) {
 		/* the next one first, so that no ring waits for others for ever */
-		uint64_t behind = ready & -1ull << inbox->first;
-		uint32_t ring = (uint32_t)__builtin_ctzll(behind ? behind : ready);
+		uint64_t after = ready & -1ull << inbox->first;
+		uint32_t ring = (uint32_t)__builtin_ctzll(after ? after : ready);
 
 		ready &= ~(1ull << ring);
 		inbox->first = (ring + 1) % XR_INBOX_RINGS;
 		inbox->taken |= 1ull << ring;
-		n += receive_ring(inbox, ring, about + n, data + n, max - n);
+		receive_ring(inbox, ring, &t);
 	}
-	return n;
+	return t.n;
 }

@@ -30,6 +30,7 @@ struct xp_peer {
 	uint8_t *data;
 	uint64_t own_bit; /* of the ring, in `attached` and `ready` */
 	uint64_t inode;	  /* of the inbox */
+	bool used_socket; /* since the last message to the inbox */
 	uint64_t full_at; /* time when the ring was found full; 0: it was not */
 };
 
@@ -49,15 +50,13 @@ int xp_inbox_new(void);
 /* Maps it. Without memory the context has no inbox. */
 void xp_inbox_map(struct xp_inbox *inbox, int fd);
 void xp_inbox_unmap(struct xp_inbox *inbox);
-/*
- * Peers may write, as this context looks soon. Returns true if there are some that could not
- * before. Between rounds of the engine, as those below
- */
-bool xp_inbox_open(struct xp_inbox *inbox);
+/* Peers may write, as this context looks soon. Between rounds of the engine, as those below */
+void xp_inbox_open(struct xp_inbox *inbox);
 /* Peers use the sockets from now on. What they have written before is to be received. */
 void xp_inbox_close(struct xp_inbox *inbox);
-uint32_t xp_inbox_receive(struct xp_inbox *inbox, struct xd_udp_about *about, struct iovec *data,
-			  uint32_t max);
+/* As receive() of struct xd_udp_nearby */
+uint32_t xp_inbox_receive(struct xp_inbox *inbox, bool emptied, struct xd_udp_about *about,
+			  struct iovec *data, uint32_t max, bool *behind);
 /* Returns true if there may be more. */
 bool xp_inbox_pending(const struct xp_inbox *inbox);
 

@@ -50,8 +50,8 @@ static bool gives_up(struct xp_peer *p, uint64_t now)
 	return now - p->full_at > FULL_NS;
 }
 
-static void write_message(uint8_t *to, const struct xd_udp_about *a, const struct iovec *iov,
-			  uint32_t iovs, uint32_t len)
+static void write_message(uint8_t *to, uint32_t flags, const struct xd_udp_about *a,
+			  const struct iovec *iov, uint32_t iovs, uint32_t len)
 {
 	const struct xr_inbox_message m = {
 		.len = len,
@@ -61,6 +61,7 @@ static void write_message(uint8_t *to, const struct xd_udp_about *a, const struc
 		.sport = a->sport,
 		.traffic_class = a->traffic_class,
 		.ttl = a->ttl,
+		.flags = flags,
 	};
 
 	memcpy(to, &m, sizeof(m));
@@ -76,11 +77,9 @@ static void set_ready(struct xp_peer *p)
 		__atomic_fetch_or(&p->m->ready, p->own_bit, __ATOMIC_SEQ_CST);
 }
 
-static int send_to_peer(struct xd_udp_nearby *way, int peer, const struct xd_udp_about *about,
-			const struct iovec *iov, uint32_t iovs, uint32_t len)
+static int put(const struct xp_nearby *n, struct xp_peer *p, const struct xd_udp_about *about,
+	       const struct iovec *iov, uint32_t iovs, uint32_t len)
 {
-	struct xp_nearby *n = nearby_of(way);
-	struct xp_peer *p = &n->peer[peer];
 	uint64_t head = __atomic_load_n(&p->ring->head, __ATOMIC_RELAXED);
 	uint64_t tail = __atomic_load_n(&p->ring->tail, __ATOMIC_ACQUIRE);
 	uint32_t at = (uint32_t)(head % XR_INBOX_RING), to_end = XR_INBOX_RING - at;
@@ -88,27 +87,39 @@ static int send_to_peer(struct xd_udp_nearby *way, int peer, const struct xd_udp
 			XR_INBOX_ALIGN * XR_INBOX_ALIGN;
 	uint64_t skip = size > to_end ? to_end : 0;
 
-	if (head & XR_INBOX_CLOSED)
+	/* A head that is not aligned was changed by the peer against the rules. */
+	if (head & XR_INBOX_CLOSED || head % XR_INBOX_ALIGN)
 		return -EPIPE;
-	if (head % XR_INBOX_ALIGN)
-		return -EPIPE; /* the peer breaks the rules */
 	if (skip + size > XR_INBOX_RING - (head - tail) || head - tail > XR_INBOX_RING)
 		return gives_up(p, n->h->now) ? 0 : -EAGAIN;
 	p->full_at = 0;
 	if (skip)
 		*(__u32 *)(void *)(p->data + at) = XR_INBOX_SKIP;
-	write_message(p->data + (skip ? 0 : at), about, iov, iovs, len);
+	write_message(p->data + (skip ? 0 : at), p->used_socket ? XR_INBOX_AFTER_SOCKET : 0, about,
+		      iov, iovs, len);
 	if (!__atomic_compare_exchange_n(&p->ring->head, &head, head + skip + size, false,
 					 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return -EPIPE;
 	set_ready(p);
+	p->used_socket = false;
 	return 0;
 }
 
-static uint32_t receive(struct xd_udp_nearby *way, struct xd_udp_about *about, struct iovec *data,
-			uint32_t max)
+static int send_to_peer(struct xd_udp_nearby *way, int peer, const struct xd_udp_about *about,
+			const struct iovec *iov, uint32_t iovs, uint32_t len)
 {
-	return xp_inbox_receive(&nearby_of(way)->inbox, about, data, max);
+	struct xp_nearby *n = nearby_of(way);
+	int err = put(n, &n->peer[peer], about, iov, iovs, len);
+
+	if (err == -EPIPE)
+		n->peer[peer].used_socket = true;
+	return err;
+}
+
+static uint32_t receive(struct xd_udp_nearby *way, bool emptied, struct xd_udp_about *about,
+			struct iovec *data, uint32_t max, bool *behind)
+{
+	return xp_inbox_receive(&nearby_of(way)->inbox, emptied, about, data, max, behind);
 }
 
 static bool pending(const struct xd_udp_nearby *way)
@@ -146,6 +157,7 @@ static void attach(struct xp_nearby *n, uint32_t slot, uint32_t own, struct xr_i
 		.data = (uint8_t *)m + XR_INBOX_RINGS_OFF + (size_t)own * XR_INBOX_RING,
 		.own_bit = 1ull << own,
 		.inode = inode,
+		.used_socket = true,
 	};
 	n->peers |= 1ull << slot;
 	n->h->env.debug("the context of slot %u is sent to through memory while it polls", slot);

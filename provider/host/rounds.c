@@ -312,6 +312,18 @@ void xp_host_kick(struct xp_host *h)
 	errno = saved;
 }
 
+static void open_inbox(struct xp_host *h)
+{
+	xp_inbox_open(&h->nearby.inbox);
+	h->nearby.way.open = true;
+}
+
+static void close_inbox(struct xp_host *h)
+{
+	xp_inbox_close(&h->nearby.inbox);
+	h->nearby.way.open = false;
+}
+
 /*
  * Before a thread sleeps until the socket is readable: peers of the host use it from now on, and
  * all that they have written into the inbox is received. Returns the packets received.
@@ -320,7 +332,7 @@ static unsigned int last_rounds(struct xp_host *h, bool hold, uint64_t keep)
 {
 	unsigned int n, total;
 
-	xp_inbox_close(&h->nearby.inbox);
+	close_inbox(h);
 	total = do_round(h, hold, keep);
 	while (xd_socket_pending(h->socket) && (n = do_round(h, hold, keep)))
 		total += n;
@@ -331,16 +343,6 @@ static unsigned int last_rounds(struct xp_host *h, bool hold, uint64_t keep)
 static bool ticks(const struct xp_host *h)
 {
 	return __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS;
-}
-
-/*
- * A thread that looks again at once lets other contexts use the inbox. One that may sleep until its
- * socket is readable closes it first.
- */
-static void open_inbox(struct xp_host *h)
-{
-	if (xp_inbox_open(&h->nearby.inbox))
-		h->nearby.way.begins = true;
 }
 
 bool xp_host_poll(struct xp_host *h, bool watches)

@@ -37,9 +37,17 @@ static void end(void)
 	xp_inbox_unmap(&inbox);
 }
 
+static bool behind;
+
+static uint32_t receive_if(bool emptied)
+{
+	behind = false;
+	return xp_inbox_receive(&inbox, emptied, about, data, MAX, &behind);
+}
+
 static uint32_t receive(void)
 {
-	return xp_inbox_receive(&inbox, about, data, MAX);
+	return receive_if(false);
 }
 
 /* Stores the header of a message at a position, and publishes it with `size` bytes. */
@@ -86,6 +94,25 @@ static void test_messages(void)
 		put_at(i * 128, 64, 128);
 	TAP_OK(receive() == MAX && inbox.m->ready && receive() == 3 && !receive(),
 	       "more messages than a call takes are left for the next ones");
+	end();
+}
+
+static void set_flags(uint64_t at, uint32_t flags)
+{
+	((struct xr_inbox_message *)(void *)(bytes + at))->flags = flags;
+}
+
+static void test_behind(void)
+{
+	start();
+	put_at(0, 64, 128);
+	put_at(128, 64, 128);
+	set_flags(128, XR_INBOX_AFTER_SOCKET);
+	put_at(256, 64, 128);
+	TAP_OK(receive() == 1 && behind && inbox.m->ready,
+	       "a message that follows others in the socket is left");
+	TAP_OK(!receive() && behind, "until the socket was found empty");
+	TAP_OK(receive_if(true) == 2 && !behind && !receive(), "then it is received");
 	end();
 }
 
@@ -204,6 +231,7 @@ static void test_random(void)
 int main(void)
 {
 	test_messages();
+	test_behind();
 	test_closed();
 	test_refusals();
 	test_random();

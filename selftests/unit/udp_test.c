@@ -271,14 +271,19 @@ static int send_near(struct xd_udp_nearby *n, int peer, const struct xd_udp_abou
 	return err;
 }
 
-static uint32_t receive_near(struct xd_udp_nearby *n, struct xd_udp_about *about,
-			     struct iovec *data, uint32_t max)
+/* The next message follows others that were sent to the socket. */
+static bool follows;
+
+static uint32_t receive_near(struct xd_udp_nearby *n, bool emptied, struct xd_udp_about *about,
+			     struct iovec *data, uint32_t max, bool *behind)
 {
 	static uint8_t packet[24];
 
 	(void)n, (void)max;
-	if (!waiting_near)
+	*behind = follows && !emptied;
+	if (!waiting_near || *behind)
 		return 0;
+	follows = false;
 	waiting_near--;
 	about[0] = (struct xd_udp_about){ .sport = PORT };
 	data[0] = (struct iovec){ packet, sizeof(packet) };
@@ -353,24 +358,32 @@ static void test_receive_near(void)
 	udp->nearby = &nearby;
 	while (receive_one() != '-')
 		;
+	nearby.open = true;
 	waiting = 1;
 	waiting_near = 10;
 	for (uint32_t i = 0; i < 11; i++)
 		got[i] = receive_one();
 	TAP_OK(!strcmp(got, "nnnnnnnnknn"), "the kernel is asked after 8 calls: %s", got);
 	waiting_near = 10;
+	nearby.open = false;
+	waiting = 1;
+	for (uint32_t i = 0; i < 11; i++)
+		got[i] = receive_one();
+	TAP_OK(!strcmp(got, "nnnnnnnnnnk"), "not before the end if they send no more: %s", got);
+	nearby.open = true;
+	waiting_near = 10;
 	for (uint32_t i = 0; i < 10; i++)
 		got[i] = receive_one();
 	TAP_OK(!strncmp(got, "nnnnnnnnnn", 10), "no call returns nothing before: %.10s", got);
 	waiting = 1;
 	waiting_near = 2;
-	nearby.begins = true;
+	follows = true;
 	for (uint32_t i = 0; i < 3; i++)
 		got[i] = receive_one();
-	TAP_OK(!strncmp(got, "knn", 3) && !nearby.begins,
+	TAP_OK(!strncmp(got, "knn", 3) && !follows,
 	       "what an engine sent through the kernel comes before what it sends now: %.3s", got);
 	waiting_near = 1;
-	nearby.begins = true;
+	follows = true;
 	TAP_OK(xd_socket_pending(&udp->socket) && receive_one() == 'n' &&
 		       !xd_socket_pending(&udp->socket),
 	       "a call that finds the socket empty looks further");
