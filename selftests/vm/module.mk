@@ -7,14 +7,16 @@ VM_ENV := -- env XR_BUILD=$(abspath $(BUILD))
 # Cards of several drivers, two of each at one hub, for e2e/16-interfaces
 VM_CARDS := $(foreach card,0:virtio-net-pci 1:e1000 2:e1000e 3:vmxnet3,$(foreach n,1 2,\
 	-n $(lastword $(subst :, ,$(card))):hubport$(comma)hubid=$(firstword $(subst :, ,$(card)))))
+CM_NEEDS := $$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad
 INTEROP_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_direct rdma_datagram)
 
 $(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel))
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
 	$(BUILD)/vm-root $(addprefix $(BUILD)/selftests/e2e/,hanging_fs rdma_neighbours),parallel))
 $(eval $(call suite,vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop,$(INTEROP_NEEDS),parallel))
-$(eval $(call suite,vm/cm,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/cm,$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad,\
-	parallel))
+$(eval $(call suite,vm/interop-direct,300,$(VM) 280 $(VM_ENV) XR_PATH=direct selftests/vm/guest/interop path short,\
+	$(INTEROP_NEEDS),parallel))
+$(eval $(call suite,vm/cm,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/cm,$(CM_NEEDS),parallel))
 $(eval $(call suite,vm/iser,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/iser,$$(PROGRAMS),parallel))
 $(eval $(call suite,vm/bpf,480,$(VM) 460 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
 	$(BUILD)/selftests/bpf,parallel))
@@ -26,11 +28,16 @@ $(eval $(call suite,long/vm/interop-socket,1200,$(VM) 1180 $(VM_ENV) XR_IO=socke
 	$(INTEROP_NEEDS),parallel long))
 $(eval $(call suite,long/vm/interop-socket-7,1800,$(VM) 1780 -k 7 $(VM_ENV) XR_IO=socket selftests/vm/guest/interop,\
 	$(INTEROP_NEEDS),parallel long))
+# The same with direct contexts, whose engine runs in the program: on the stock kernel and on the newest
+VM_DIRECT := $(VM_ENV) XR_PATH=direct selftests/vm/guest
+$(eval $(call suite,long/vm/interop-direct,1200,$(VM) 1180 $(VM_DIRECT)/interop,$(INTEROP_NEEDS),parallel long))
+$(eval $(call suite,long/vm/interop-direct-7,1800,$(VM) 1780 -k 7 $(VM_DIRECT)/interop,$(INTEROP_NEEDS),parallel long))
+$(eval $(call suite,long/vm/cm-direct,900,$(VM) 880 $(VM_DIRECT)/cm,$(CM_NEEDS),parallel long))
+$(eval $(call suite,long/vm/cm-direct-7,1200,$(VM) 1180 -k 7 $(VM_DIRECT)/cm,$(CM_NEEDS),parallel long))
 $(eval $(call suite,long/vm/cards,1200,$(VM) 1180 -m 3072 $(VM_CARDS) $(VM_ENV) selftests/vm/guest/e2e 16-interfaces,\
 	$(E2E_NEEDS),parallel long))
 $(eval $(call suite,long/vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop long,$(INTEROP_NEEDS),parallel long))
-$(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad,\
-	parallel long))
+$(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$(CM_NEEDS),parallel long))
 
 # Two guests, which need both processors
 $(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
@@ -55,6 +62,6 @@ $(BUILD)/vm-root: all
 	$(Q)$(MAKE) -s --no-print-directory install DESTDIR=$(abspath $@)
 
 .PHONY: bench-vm
-bench-vm: deps ## measure xroce and rdma_rxe in the same guest, as ratios
+bench-vm: deps ## measure xroce, by the daemon and directly, and rdma_rxe in the same guest
 	$(Q)$(MAKE) --no-print-directory all $(BUILD)/bench/floor
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/vm/bench

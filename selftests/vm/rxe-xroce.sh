@@ -8,11 +8,15 @@
 #   10.9.0.1 fd09::1                              10.9.0.2 fd09::2
 #
 # XR_IO=socket: xroced with UDP sockets
+# XR_PATH=direct: the same, and device contexts of xroce are direct ones (docs/direct.md)
 source selftests/lib/shell.bash
 build=${XR_BUILD:-$PWD/build}
 work=$(mktemp -d)
 MTU=${MTU:-3506}	# the maximum for native XDP on veth without multi-buffer
 count=0 failures=0
+if [[ -n ${XR_PATH-} ]]; then
+	export XROCE_PATH=$XR_PATH XR_IO=${XR_IO:-socket}
+fi
 
 setup() {
 	modprobe -a veth rdma_rxe ib_uverbs || return 1
@@ -42,6 +46,15 @@ start_xroced() {
 	POLL=0.1 wait_for 30 serves_or_ended && alive $daemon && return 0
 	sed 's/^/# /' "$work/xroced.log"
 	return 1
+}
+
+# kernel_since MAJOR.MINOR: whether the kernel, and so rdma_rxe, is of this version or a later one
+kernel_since() {
+	local release
+
+	read -r release </proc/sys/kernel/osrelease
+	[[ $release =~ ^([0-9]+)\.([0-9]+) ]]
+	((BASH_REMATCH[1] > ${1%.*} || BASH_REMATCH[1] == ${1%.*} && BASH_REMATCH[2] >= ${1#*.}))
 }
 
 gid_index() { # device, text of the GID
@@ -89,4 +102,21 @@ result() { # status description log...
 	echo "not ok $count - $2"
 	shift 2
 	tail -n 12 "$@" 2>/dev/null | sed 's/^/# /'
+}
+
+skipped() { # description reason
+	((count++))
+	echo "ok $count - $1 # SKIP $2"
+}
+
+# With XROCE_PATH=direct a device that cannot be opened directly is not opened, so this holds for all rows.
+rows_path() {
+	XROCE_DEBUG=1 on xroce ibv_devinfo -d xr_vb >"$work/path" 2>&1
+	if [[ ${XR_PATH-} == direct ]]; then
+		grep -q "xr_vb: direct: the transport runs in this process" "$work/path"
+		result $? "programs run the transport themselves" "$work/path"
+	else
+		! grep -q "direct: the transport runs in this process" "$work/path"
+		result $? "the daemon runs the transport" "$work/path"
+	fi
 }
