@@ -37,7 +37,7 @@ $(eval $(call suite,long/vm/cm-direct-7,1200,$(VM) 1180 -k 7 $(VM_DIRECT)/cm,$(C
 $(eval $(call suite,long/vm/cards,1200,$(VM) 1180 -m 3072 $(VM_CARDS) $(VM_ENV) selftests/vm/guest/e2e 16-interfaces,\
 	$(E2E_NEEDS),parallel long))
 $(eval $(call suite,long/vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop long,$(INTEROP_NEEDS),parallel long))
-$(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$(CM_NEEDS),parallel long))
+$(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long core,$(CM_NEEDS),parallel long))
 
 # Two guests, which need both processors
 $(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
