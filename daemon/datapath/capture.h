@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Writes packets to the rings of a capture (include/xroce/capture.h). A ring has one writer: the
- * worker whose packets it gets, with the worker's lock; the control thread for the last one.
+ * worker whose packets it gets, with the worker's lock; the control thread for the last one; or a
+ * direct program, with the lock of its engine.
  */
 #ifndef XD_CAPTURE_H
 #define XD_CAPTURE_H
@@ -96,6 +97,23 @@ void xd_tap_put(struct xd_tap *t, const struct xd_packet *p);
 void xd_tap_put_batch(struct xd_tap *t, const struct xd_packet *first, uint32_t n);
 /* Brings the places of the next packets into the cache. Call this in each round. */
 void xd_tap_prefetch(struct xd_tap *t);
+
+/* ---- capture_taps.c: the rings that one engine fills ---- */
+
+void xd_taps_add(struct xd_tap **taps, struct xd_tap *t);
+/* No effect if the tap is not in the list. */
+void xd_taps_remove(struct xd_tap **taps, const struct xd_tap *t);
+/* Returns as many bytes of local packets as one of the captures wants: see xt_engine_show(). */
+uint32_t xd_taps_local_len(const struct xd_tap *taps);
+/* Writes a packet, sent or local, to all rings whose filters select it. */
+void xd_taps_put(struct xd_tap *taps, enum xr_capture_type type, uint32_t queue,
+		 const struct xt_frame *f);
+/* The same with packets that were received together. */
+void xd_taps_put_received(struct xd_tap *taps, uint32_t queue, const struct xt_frame *frames,
+			  uint32_t n);
+/* Returns the numbers of events by the counters of an engine, and publishes them. */
+void xd_capture_events(const struct xt_counters *c, uint64_t events[XR_CAPTURE_EVENTS]);
+void xd_tap_set_events(struct xd_tap *t, const uint64_t events[XR_CAPTURE_EVENTS]);
 
 /* A number: to compare four fields one by one would take a packet some ns. */
 static inline uint64_t xd_capture_subject(const struct xd_packet *p)

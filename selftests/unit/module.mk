@@ -26,7 +26,7 @@ $(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftes
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,$(fault_SRCS) \
 	frame.c),transport,-lisal -lz -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
-	$(addprefix daemon/datapath/,capture.c capture_options.c) \
+	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c) \
 	$(addprefix daemon/cli/,capture_filter.c capture_rings.c names.c options.c pcapng.c),,-ljansson,,parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c daemon/io/gso_run.c \
 	$(addprefix daemon/xdp/,gso.c gso_queue.c gso_send.c gso_split.c) daemon/transport/checksum.c,,,,parallel))
