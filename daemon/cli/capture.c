@@ -10,6 +10,7 @@
 
 #include <xroce/bits.h>
 #include <xroce/reason.h>
+#include <xroce/view.h>
 
 #include "capture.h"
 
@@ -177,7 +178,7 @@ static uint32_t poll_us(const struct capture *c)
 		return POLL_EVENTS_US;
 	if (!c->req.snap_len || fastest > BYTES_PER_US)
 		fastest = BYTES_PER_US;
-	us = c->rings.size / FILL / fastest;
+	us = (c->rings.directs ? c->req.direct_ring_size : c->req.ring_size) / FILL / fastest;
 	if (us < POLL_MIN_US)
 		return POLL_MIN_US;
 	return us < POLL_MAX_US ? (uint32_t)us : POLL_MAX_US;
@@ -201,8 +202,11 @@ static int run(struct capture *c, const char **event)
 		time = now(CLOCK_MONOTONIC);
 		if (time >= end)
 			break;
+		err = capture_direct_update(&c->rings, &c->client);
 		gone = xp_conn_hung_up(&c->client.conn);
-		if (!c->events)
+		if (gone)
+			err = 0;
+		if (!err && !c->events)
 			err = drain(c, capture_rings_mark(&c->rings, time));
 		if (!*event)
 			*event = happened(c);
@@ -213,12 +217,20 @@ static int run(struct capture *c, const char **event)
 	return err || !gone ? err : -EPIPE;
 }
 
-/* Ends the capture, so that what is in the rings and the numbers do not change any more. */
+/*
+ * Ends the capture, so that what is in the rings and the numbers do not change any more. The
+ * connection stays: no other capture gets the rings of direct programs meanwhile.
+ */
 static void end(struct capture *c, bool gone)
 {
-	cli_client_close(&c->client);
-	if (!gone)
-		capture_rings_await_end(&c->rings);
+	struct xp_call call = { .type = XR_MSG_END_CAPTURE };
+
+	if (gone || cli_client_call(&c->client, &call) ||
+	    capture_direct_update(&c->rings, &c->client))
+		cli_client_close(&c->client);
+	else
+		capture_direct_await_end(&c->rings);
+	capture_direct_count(&c->rings);
 	if (c->events)
 		capture_rings_rewind(&c->rings);
 }
@@ -346,29 +358,30 @@ static uint32_t ring_size(const struct capture *c)
 	return (uint32_t)size;
 }
 
-/* Packets of direct programs do not pass through the daemon. */
-static void warn_of_direct(struct capture *c)
+/* Returns the number of direct contexts. */
+static uint64_t direct_contexts(struct capture *c)
 {
 	char *text = NULL;
 	json_t *root = NULL;
-	const json_t *loans;
-	size_t n;
+	json_int_t n;
 
 	if (!cli_client_show(&c->client, XR_SHOW_STATUS, &text))
 		root = cli_parse(text);
-	loans = json_object_get(json_object_get(root, "slots"), "loans");
-	n = json_array_size(loans);
-	if (n)
-		fprintf(stderr, "xroce: not captured are the packets of %zu direct context%s: pid",
-			n, n > 1 ? "s" : "");
-	for (size_t i = 0; i < n; i++)
-		fprintf(stderr, " %lld",
-			(long long)json_integer_value(
-				json_object_get(json_array_get(loans, i), "pid")));
-	if (n)
-		fputc('\n', stderr);
+	n = json_integer_value(json_object_get(json_object_get(root, "slots"), "lent"));
 	json_decref(root);
 	free(text);
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+/* The rings of the direct contexts that there are have as much as those of workers, together. */
+static uint32_t direct_ring_size(struct capture *c)
+{
+	uint64_t size = c->req.ring_size < XR_VIEW_RING ? c->req.ring_size : XR_VIEW_RING;
+	uint64_t n = direct_contexts(c);
+
+	while (size > XR_CAPTURE_RING_MIN && n * size > (uint64_t)MEMORY_MB << 20)
+		size /= 2;
+	return (uint32_t)size;
 }
 
 static int start(const struct cli *cli, struct capture *c, const char *device)
@@ -377,11 +390,12 @@ static int start(const struct cli *cli, struct capture *c, const char *device)
 
 	if (err)
 		return err;
-	warn_of_direct(c);
 	c->req.reasons = XR_REASON_COUNT;
 	c->req.ring_size = ring_size(c);
+	c->req.direct_ring_size = direct_ring_size(c);
 	c->req.flags = c->events ? XR_CAPTURE_OVERWRITE : 0;
-	return capture_rings_open(&c->rings, &c->client, &c->req);
+	err = capture_rings_open(&c->rings, &c->client, &c->req);
+	return err ? err : capture_direct_update(&c->rings, &c->client);
 }
 
 static void catch_signals(void)

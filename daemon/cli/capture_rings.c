@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The rings of a capture, which the daemon writes. Packets of several rings are put in order. */
+/* The rings of a capture. Packets of several rings are put in order. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "capture.h"
@@ -15,9 +14,6 @@
 #define ORDER_NS 20000000ull
 /* Time between two marks, of which there are enough for twice that time */
 #define MARK_NS (2 * ORDER_NS / CAPTURE_MARKS)
-/* The daemon ends a capture soon after its connection, unless it hangs. */
-#define END_POLL_NS 1000000
-#define END_POLLS 2000
 
 /* ---- start and end ------------------------------------------------------------------- */
 
@@ -35,14 +31,12 @@ int capture_rings_attach(struct capture_rings *r, const struct xr_capture_rep *r
 {
 	if (!sane(rep))
 		return -EPROTO;
-	*r = (struct capture_rings){
-		.data = (uint8_t *)memory + rep->data,
-		.rings = rep->rings,
-		.size = rep->ring_size,
-		.clock = rep->clock,
-	};
-	for (uint32_t i = 0; i < r->rings; i++)
+	*r = (struct capture_rings){ .rings = rep->rings, .clock = rep->clock };
+	for (uint32_t i = 0; i < r->rings; i++) {
 		r->reader[i].shared = (struct xr_capture_ring *)memory + i;
+		r->reader[i].data = (uint8_t *)memory + rep->data + (size_t)i * rep->ring_size;
+		r->reader[i].size = rep->ring_size;
+	}
 	return 0;
 }
 
@@ -96,33 +90,30 @@ int capture_rings_open(struct capture_rings *r, struct cli_client *c,
 		return -EPROTO;
 	err = map(r, &rep, fd);
 	close(fd);
+	r->overwrite = req->flags & XR_CAPTURE_OVERWRITE;
 	return err;
 }
 
 void capture_rings_close(struct capture_rings *r)
 {
+	capture_direct_close(r);
 	if (r->memory)
 		munmap(r->memory, r->length);
 	r->memory = NULL;
 }
 
-void capture_rings_await_end(const struct capture_rings *r)
+static struct capture_reader *end_of_readers(struct capture_rings *r)
 {
-	const struct timespec poll = { .tv_nsec = END_POLL_NS };
-
-	uint32_t ended = 0;
-
-	for (int n = 0; n < END_POLLS && ended < r->rings; n++) {
-		if (__atomic_load_n(&r->reader[ended].shared->ended, __ATOMIC_ACQUIRE))
-			ended++;
-		else
-			nanosleep(&poll, NULL);
-	}
+	return r->reader + r->rings + r->directs;
 }
 
 void capture_rings_rewind(struct capture_rings *r)
 {
-	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++) {
+	for (struct capture_reader *d = r->reader; d < end_of_readers(r); d++) {
+		if (d->direct) {
+			capture_direct_rewind(d, r->clock);
+			continue;
+		}
 		d->producer = __atomic_load_n(&d->shared->producer, __ATOMIC_ACQUIRE);
 		d->consumer = __atomic_load_n(&d->shared->oldest, __ATOMIC_RELAXED);
 	}
@@ -139,7 +130,7 @@ static void mark(struct capture_rings *r, uint64_t now)
 	uint32_t m = r->marks++ % CAPTURE_MARKS;
 
 	r->marked[m] = now;
-	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++)
+	for (struct capture_reader *d = r->reader; d < end_of_readers(r); d++)
 		d->mark[m] = __atomic_load_n(&d->shared->producer, __ATOMIC_RELAXED);
 }
 
@@ -154,13 +145,12 @@ static int mark_before(const struct capture_rings *r, uint64_t time)
 	return last;
 }
 
-static bool half_full(const struct capture_rings *r)
+static bool half_full(struct capture_rings *r)
 {
-	const struct capture_reader *d;
-
-	for (d = r->reader; d < r->reader + r->rings; d++)
-		if (__atomic_load_n(&d->shared->producer, __ATOMIC_RELAXED) - d->consumer >
-		    r->size / 2)
+	for (struct capture_reader *d = r->reader; d < end_of_readers(r); d++)
+		if ((!d->direct || d->direct->began) &&
+		    __atomic_load_n(&d->shared->producer, __ATOMIC_RELAXED) - d->consumer >
+			    d->size / 2)
 			return true;
 	return false;
 }
@@ -203,20 +193,24 @@ static void release(struct capture_rings *r)
 	if (!d)
 		return;
 	r->last = NULL;
-	d->consumer += r->last_len;
-	if (d->consumer - d->published > r->size / 8)
+	if (d->direct)
+		d->direct->used += r->last_len;
+	else
+		d->consumer += r->last_len;
+	if (d->direct)
+		return;
+	if (d->consumer - d->published > d->size / 8)
 		publish(d);
 }
 
-/* Returns the end of the blocks that are behind one another from the consumer index on. */
-static uint64_t end_of_lap(const struct capture_rings *r, struct capture_reader *d)
+uint64_t capture_ring_end(struct capture_reader *d)
 {
-	uint64_t lap = (d->consumer | (r->size - 1)) + 1;
+	uint64_t lap = (d->consumer | (d->size - 1)) + 1;
 	uint64_t skip = __atomic_load_n(&d->shared->skip, __ATOMIC_RELAXED);
 
-	if (skip == d->consumer && skip % r->size) {
+	if (skip == d->consumer && skip % d->size) {
 		d->consumer = lap;
-		lap += r->size;
+		lap += d->size;
 	} else if (skip > d->consumer && skip < lap) {
 		lap = skip;
 	}
@@ -229,16 +223,20 @@ static int look(const struct capture_rings *r, struct capture_reader *d, struct 
 	uint64_t end;
 
 	*run = (struct capture_run){ 0 };
+	if (d->direct) {
+		capture_direct_look(d, r->clock, run);
+		return 0;
+	}
 	if (d->consumer == d->producer)
 		d->producer = __atomic_load_n(&d->shared->producer, __ATOMIC_ACQUIRE);
 	if (d->consumer == d->producer)
 		return 0;
-	if (d->producer - d->consumer > r->size || d->consumer % 4)
+	if (d->producer - d->consumer > d->size || d->consumer % 4)
 		return -EPROTO;
-	end = end_of_lap(r, d);
+	end = capture_ring_end(d);
 	if (d->consumer >= end)
 		return -EPROTO;
-	run->blocks = r->data + (d - r->reader) * (size_t)r->size + (d->consumer & (r->size - 1));
+	run->blocks = d->data + (d->consumer & (d->size - 1));
 	run->len = end - d->consumer;
 	return 0;
 }
@@ -300,7 +298,7 @@ static int choose(struct capture_rings *r, struct choice *c)
 	int err;
 
 	*c = (struct choice){ .time = UINT64_MAX, .next_time = UINT64_MAX };
-	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++) {
+	for (struct capture_reader *d = r->reader; d < end_of_readers(r); d++) {
 		err = look(r, d, &run);
 		if (!err)
 			err = first_time(&run, &time);
@@ -330,7 +328,7 @@ int capture_rings_next(struct capture_rings *r, uint64_t until, bool one, struct
 	if (err)
 		return err;
 	*run = c.run;
-	if (c.reader && c.rings == 1 && !one)
+	if (c.reader && c.rings == 1 && !one && !c.reader->direct)
 		take_all(r, c.reader, until, run);
 	else if (c.reader)
 		err = cut(run, until < c.next_time ? until : c.next_time, one);
@@ -356,17 +354,32 @@ static uint64_t sum(const struct capture_rings *r, size_t field)
 	return n;
 }
 
+/* Of the rings of direct programs, packets count when they are copied. */
 uint64_t capture_rings_matched(const struct capture_rings *r)
 {
-	return sum(r, offsetof(struct xr_capture_ring, matched));
+	uint64_t n = sum(r, offsetof(struct xr_capture_ring, matched)) + r->ended.packets +
+		     r->ended.lost;
+
+	for (uint32_t i = 0; i < r->directs; i++)
+		n += r->reader[r->rings + i].direct->packets + r->reader[r->rings + i].direct->lost;
+	return n;
 }
 
 uint64_t capture_rings_lost(const struct capture_rings *r)
 {
-	return sum(r, offsetof(struct xr_capture_ring, lost));
+	uint64_t n = sum(r, offsetof(struct xr_capture_ring, lost)) + r->ended.lost;
+
+	for (uint32_t i = 0; i < r->directs; i++)
+		n += r->reader[r->rings + i].direct->lost;
+	return n;
 }
 
 uint64_t capture_rings_event(const struct capture_rings *r, enum xr_capture_event event)
 {
-	return sum(r, offsetof(struct xr_capture_ring, events) + event * sizeof(uint64_t));
+	uint64_t n = sum(r, offsetof(struct xr_capture_ring, events) + event * sizeof(uint64_t)) +
+		     r->ended.events[event];
+
+	for (uint32_t i = 0; i < r->directs; i++)
+		n += r->reader[r->rings + i].direct->events[event];
+	return n;
 }

@@ -68,8 +68,12 @@ static void write_comment(char comment[XD_CAPTURE_TEXT_MAX], const struct subjec
 
 	add(&t, "QP ");
 	add_number(&t, s->qpn);
-	add(&t, ", queue ");
-	add_number(&t, s->queue);
+	if (s->queue == XR_CAPTURE_DIRECT) {
+		add(&t, ", direct");
+	} else {
+		add(&t, ", queue ");
+		add_number(&t, s->queue);
+	}
 	if (s->type == XR_CAPTURE_LOCAL)
 		add(&t, XR_CAPTURE_WITHIN);
 	if (s->type == XR_CAPTURE_RX || s->type == XR_CAPTURE_REFUSED)
@@ -117,7 +121,8 @@ void xd_capture_options(struct xd_capture_options *o, uint64_t subject, uint64_t
 	write_comment(comment, &s);
 	at = xr_pcapng_option(at, XR_PCAPNG_COMMENT, comment, (uint32_t)strlen(comment));
 	at = xr_pcapng_option(at, XR_PCAPNG_FLAGS, &flags, sizeof(flags));
-	at = xr_pcapng_option(at, XR_PCAPNG_QUEUE, &queue, sizeof(queue));
+	if (s.queue != XR_CAPTURE_DIRECT)
+		at = xr_pcapng_option(at, XR_PCAPNG_QUEUE, &queue, sizeof(queue));
 	if (lost)
 		at = xr_pcapng_option(at, XR_PCAPNG_DROPCOUNT, &lost, sizeof(lost));
 	if (xdp_action(s.type) >= 0)

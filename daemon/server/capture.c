@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* CAPTURE: packet capture. The rings are memory of the client, and end with it. */
-#include "daemon/datapath/capture.h"
+#include "capture.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,12 +17,6 @@
 #define REFUSED_NS 5000000ull
 #define REFUSED_MOST 4096
 
-struct xd_capture_client {
-	struct xd_capture_client *next;
-	const struct xd_client *client;
-	struct xd_capture *capture;
-};
-
 static struct xd_capture_client **find(struct xd_server *s, const struct xd_client *c)
 {
 	struct xd_capture_client **at = &s->captures;
@@ -30,6 +24,11 @@ static struct xd_capture_client **find(struct xd_server *s, const struct xd_clie
 	while (*at && (*at)->client != c)
 		at = &(*at)->next;
 	return at;
+}
+
+struct xd_capture_client *xd_capture_of(const struct xd_client *c)
+{
+	return *find(xd_server_of(c), c);
 }
 
 static int check_number(struct xd_client *c)
@@ -57,6 +56,12 @@ static int check_request(struct xd_client *c, const struct xr_capture_req *q, ui
 				 "ring_size %u of %u rings; a power of two from %u on, %llu "
 				 "together",
 				 q->ring_size, rings, XR_CAPTURE_RING_MIN, XR_CAPTURE_MEMORY_MAX);
+	if (q->direct_ring_size &&
+	    (q->direct_ring_size < XR_CAPTURE_RING_MIN || !xr_is_pow2(q->direct_ring_size) ||
+	     q->direct_ring_size > XR_VIEW_RING))
+		return xd_refuse(c, -EINVAL,
+				 "direct_ring_size %u; a power of two from %u to %u, or 0",
+				 q->direct_ring_size, XR_CAPTURE_RING_MIN, XR_VIEW_RING);
 	if (q->flags & ~XR_CAPTURE_OVERWRITE)
 		return xd_refuse(c, -EINVAL, "flags %#x; only %#x is known", q->flags,
 				 XR_CAPTURE_OVERWRITE);
@@ -74,7 +79,8 @@ static void on_refused(void *arg, const struct xr_refused *r)
 	const struct xd_server *s = arg;
 
 	for (struct xd_capture_client *c = s->captures; c; c = c->next)
-		xd_capture_refused(c->capture, r);
+		if (c->capture)
+			xd_capture_refused(c->capture, r);
 }
 
 static void collect_refused(void *arg)
@@ -83,7 +89,8 @@ static void collect_refused(void *arg)
 	uint64_t lost = xd_tables_refused(s->dev->tables, REFUSED_MOST, on_refused, s);
 
 	for (struct xd_capture_client *c = s->captures; lost && c; c = c->next)
-		xd_capture_lost(c->capture, lost);
+		if (c->capture)
+			xd_capture_lost(c->capture, lost);
 	if (s->captures)
 		xd_timer_arm(s->capture_timer, REFUSED_NS);
 }
@@ -128,6 +135,7 @@ static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_
 	report_refused(s);
 	*clock = new->capture->clock;
 	new->client = c;
+	xd_capture_direct_start(s, new, q);
 	new->next = s->captures;
 	s->captures = new;
 	xd_workers_pause(c->dev->workers);
@@ -161,6 +169,32 @@ int xd_do_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	return 0;
 }
 
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static void end(struct xd_client *c, struct xd_capture_client *cc)
+{
+	if (!cc->capture)
+		return;
+	xd_capture_direct_end(xd_server_of(c), cc);
+	xd_workers_pause(c->dev->workers);
+	xd_workers_end_capture(c->dev->workers, cc->capture);
+	xd_workers_resume_no_wake(c->dev->workers);
+	xd_capture_close(cc->capture);
+	cc->capture = NULL;
+}
+
+int xd_do_end_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xd_capture_client *cc = xd_capture_of(c);
+
+	(void)req;
+	(void)rep;
+	if (!cc)
+		return xd_refuse(c, -EINVAL, "no capture");
+	end(c, cc);
+	return 0;
+}
+
 void xd_capture_end(struct xd_client *c)
 {
 	struct xd_capture_client **at = find(xd_server_of(c), c), *old = *at;
@@ -168,13 +202,11 @@ void xd_capture_end(struct xd_client *c)
 	if (!old)
 		return;
 	*at = old->next;
-	xd_workers_pause(c->dev->workers);
-	xd_workers_end_capture(c->dev->workers, old->capture);
-	xd_workers_resume_no_wake(c->dev->workers);
+	end(c, old);
+	xd_capture_direct_free(xd_server_of(c), old);
 	if (!xd_server_of(c)->captures) {
 		xd_timer_cancel(xd_server_of(c)->capture_timer);
 		xd_tables_report_refused(c->dev->tables, false);
 	}
-	xd_capture_close(old->capture);
 	free(old);
 }

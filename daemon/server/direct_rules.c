@@ -21,7 +21,7 @@
 
 struct xd_direct_rules {
 	int fd;
-	struct xr_direct_rules page; /* what was stored last */
+	struct xr_direct_page page; /* what was stored last */
 	struct {
 		uint32_t n;
 		uint32_t index[LIST_RULES]; /* of xd_faults_at() */
@@ -113,13 +113,13 @@ static void store(struct xd_client *c)
 		if (put(d, 0, &d->page.seq, sizeof(d->page.seq)))
 			return;
 	}
-	xd_log(XD_WARN, "the rules of faults do not reach direct client %u: no memory", c->id);
+	xd_log(XD_WARN, "faults and captures do not reach direct client %u: no memory", c->id);
 }
 
 static void update(struct xd_client *c)
 {
 	struct xd_direct_rules *d = c->direct_rules;
-	struct xr_direct_rules before = d->page;
+	struct xr_direct_page before = d->page;
 	uint32_t used = 0;
 
 	memset(d->page.text, 0, sizeof(d->page.text));
@@ -149,6 +149,17 @@ void xd_direct_rules_update(struct xd_clients *cs, const struct xd_client *owner
 	}
 }
 
+/* ---- captures ------------------------------------------------------------------------------ */
+
+/* What the program has counted is for the page as it was. */
+void xd_direct_rules_capture(struct xd_client *c, uint32_t place,
+			     const struct xr_direct_capture *entry)
+{
+	collect(c);
+	c->direct_rules->page.capture[place] = *entry;
+	store(c);
+}
+
 /* ---- open and close ------------------------------------------------------------------------ */
 
 static int make_file(void)
@@ -157,7 +168,7 @@ static int make_file(void)
 
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, sizeof(struct xr_direct_rules)) &&
+	if (!ftruncate(fd, sizeof(struct xr_direct_page)) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
 	err = -errno;

@@ -137,6 +137,7 @@ int xd_do_lend(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	}
 	c->slot = loan.slot + 1;
 	c->clients->borrower[loan.slot] = c;
+	xd_captures_lend(c);
 	write_reply(c, &loan, rep);
 	return 0;
 }
@@ -183,6 +184,7 @@ void xd_lend_end(struct xd_client *c)
 {
 	if (!c->slot || c->slot_ended)
 		return;
+	xd_captures_lend_end(c);
 	c->slot_ended = true;
 	c->clients->borrower[c->slot - 1] = NULL;
 	close_inbox(c);

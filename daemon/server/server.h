@@ -14,7 +14,7 @@
  *   lend.c      UDP sockets that programs borrow
  *   metrics.c   metrics as text
  *   scrape.c    metrics by HTTP
- *   capture.c   packet capture
+ *   capture.c   packet capture; capture_direct.c: of direct programs
  *   monitor.c   events for `xroce monitor`
  *   direct_rules.c  rules of faults for direct programs
  *   view.c      what direct programs show of themselves; view_monitor.c: events of that
@@ -48,6 +48,7 @@ struct xd_server {
 	struct xd_scrape *scrape;     /* NULL: without --metrics */
 	struct xd_timer *fault_timer; /* of faults of time */
 	struct xd_capture_client *captures;
+	uint32_t capture_number;	    /* of the last one that includes direct contexts */
 	struct xd_timer *capture_timer;	    /* of refused packets; NULL: there was no capture yet */
 	struct xd_event_watch *event_watch; /* NULL: there was no reader of events yet */
 	struct xd_malloced heap;
@@ -97,6 +98,9 @@ bool xd_server_stop(struct xd_server *server);
 
 /* Ends the client's capture, if it has one. */
 void xd_capture_end(struct xd_client *c);
+/* The client is a direct context from now on; it is none any more. */
+void xd_captures_lend(struct xd_client *c);
+void xd_captures_lend_end(const struct xd_client *c);
 
 /* ---- lend.c ---- */
 

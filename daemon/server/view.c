@@ -126,15 +126,17 @@ struct xd_view_counts xd_view_counts(const struct xd_client *c)
 /* ---- open --------------------------------------------------------------------------------- */
 
 /* A file that could be truncated, or that another process serves, could let pread() wait. */
-static bool is_view(const struct xd_view *v)
+static bool is_view(struct xd_view *v)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	int present = fcntl(v->fd, F_GET_SEALS);
 	struct xr_view header;
 	struct stat st;
 
-	if (present < 0 || (present & seals) != seals || fstat(v->fd, &st) ||
-	    st.st_size != (off_t)XR_VIEW_SIZE)
+	if (present < 0 || (present & seals) != seals || fstat(v->fd, &st))
+		return false;
+	v->rings = st.st_size == (off_t)XR_VIEW_SIZE_RINGS;
+	if (!v->rings && st.st_size != (off_t)XR_VIEW_SIZE)
 		return false;
 	/* The program stores the magic number when its host begins. */
 	read_header(v, &header);

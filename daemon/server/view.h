@@ -38,7 +38,7 @@ void xd_views_sum(struct xd_server *s, struct xd_sums *sums);
 /* Adds the traffic of QPs that exist to `live` of their programs. */
 void xd_views_sum_traffic(struct xd_clients *cs);
 
-/* Returns false if the view has no counts of the rules `seq` (struct xr_direct_rules). */
+/* Returns false if the view has no counts of the rules `seq` (struct xr_direct_page). */
 bool xd_view_faults(const struct xd_client *c, uint32_t seq, struct xr_view_fault *hits);
 
 /* view_monitor.c: publishes what has changed since the last call; publish false: only notes it. */
@@ -54,6 +54,7 @@ struct xd_view_known {
 
 struct xd_view {
 	int fd;
+	bool rings;		  /* it has rings for captures */
 	struct xr_view_sums sums; /* when they were read last: they do not decrease */
 	uint32_t changes;	  /* of the view, when it was compared last */
 	struct xd_view_known *known;

@@ -20,6 +20,9 @@
  *
  * The daemon does not trust the client: it never reads what it has written, and a consumer index
  * out of range means that the ring is full.
+ *
+ * A direct program writes a ring of the same kind for each capture, in its view (view.h). There, a
+ * reader may believe nothing: it copies blocks, and checks the copies, before it uses them.
  */
 #ifndef XROCE_CAPTURE_H
 #define XROCE_CAPTURE_H
@@ -68,12 +71,22 @@ struct xr_capture_ring {
 	__u64 events[XR_CAPTURE_EVENTS];
 	__u64 skip;   /* where the ring ended in front of the last block at its start; 0: nowhere */
 	__u64 oldest; /* with XR_CAPTURE_OVERWRITE */
-	__u32 ended;  /* 1: the daemon writes nothing any more; read with acquire */
-	__u32 reserved[13];
+	__u32 ended;  /* 1: nothing is written any more; read with acquire */
+	/* The last ring of the daemon: reports of direct contexts so far (CAPTURE_CONTEXT) */
+	__u32 contexts;
+	/* Of a direct program: the capture that the ring is for, 0: none; read with acquire */
+	__u32 capture;
+	__u32 reserved[11];
 	__u64 consumer; /* bytes read; written by the client, with release */
-	__u64 reserved2[15];
+	__u32 reader;	/* of a direct program's ring: the capture whose client has mapped it */
+	__u32 reserved2[29];
 };
 
+/* The number that stands for the queue of packets of direct programs, which have none */
+#define XR_CAPTURE_DIRECT 0xffffu
+/* Captures at a time */
+#define XR_CAPTURE_MAX 8
+#define XR_CAPTURE_RING_MIN (64u << 10)
 /* In the comments of packets of XR_CAPTURE_LOCAL only */
 #define XR_CAPTURE_WITHIN ", within the host"
 /* Most bytes that are recorded of a packet: more than any has */

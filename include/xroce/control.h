@@ -118,14 +118,17 @@ struct xr_msg {
 	X(CM, cm, XR_BODY(struct xr_cm_req), XR_FOR_CHANNELS) \
 	X(MODIFY_CQ, modify_cq, XR_BODY(struct xr_modify_cq_req), 0) \
 	X(CHECK_CQ, check_cq, XR_BODY(struct xr_handle_req), 0) \
-	X(CAPTURE, capture, XR_BODY(struct xr_capture_req), XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(CAPTURE, capture, XR_BODY_BEFORE(struct xr_capture_req, direct_ring_size), \
+		XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
 	X(UMAD_REGISTER, umad_register, XR_BODY(struct xr_umad_register_req), XR_FOR_UMAD) \
 	X(UMAD_UNREGISTER, umad_unregister, XR_BODY(struct xr_umad_agent), XR_FOR_UMAD) \
 	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD) \
 	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr, XR_BODY(struct xr_alloc_integrity_mr_req), 0) \
 	X(MONITOR, monitor, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
 	X(LEND, lend, XR_BODY(struct xr_lend_req), XR_TAKES_FDS) \
-	X(PEER, peer, XR_BODY(struct xr_peer_req), 0)
+	X(PEER, peer, XR_BODY(struct xr_peer_req), 0) \
+	X(CAPTURE_CONTEXT, capture_context, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(END_CAPTURE, end_capture, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -796,10 +799,10 @@ struct xr_umad_send_req {
  *
  * fds: the socket that receives, `ports` sockets that send, in the order of port[], and the
  * daemon's end of the client's event socket, non-blocking, so that the client can write
- * asynchronous events as the daemon does, and the page of the rules of fault injection that the
- * client is to apply (struct xr_direct_rules, view.h). fds of the request, each if its flag is set:
- * the view (view.h), by which operators see the objects of the client, and the inbox (inbox.h), by
- * which other clients with slots, of the same user, send to it.
+ * asynchronous events as the daemon does, and the page of the rules of fault injection and the
+ * captures that the client is to apply (struct xr_direct_page, view.h). fds of the request, each if
+ * its flag is set: the view (view.h), by which operators see the objects and packets of the client,
+ * and the inbox (inbox.h), by which other clients with slots, of the same user, send to it.
  *
  * EOPNOTSUPP: the device has no slots; EPERM: only root, the daemon's own user and users of
  * --direct-users may borrow; EBUSY: no slot is free; EINVAL: flags, or the client has a slot. The
@@ -898,12 +901,13 @@ struct xr_capture_req {
 	__u32 snap_len;	 /* bytes to capture of each packet; 0: all */
 	__u32 flags;	 /* XR_CAPTURE_OVERWRITE */
 	struct xr_capture_filter filter;
+	/* of the ring of each direct context, XR_VIEW_RING at most; 0: these are not captured */
+	__u32 direct_ring_size;
+	__u32 reserved;
 };
 #define XR_CAPTURE_OVERWRITE 1u
-#define XR_CAPTURE_RING_MIN (64u << 10)
 /* Of all rings of a capture. The client is charged for it: its process touches the memory first. */
 #define XR_CAPTURE_MEMORY_MAX ((2ull << 30) + (1ull << 20))
-#define XR_CAPTURE_MAX 8
 struct xr_capture_rep {
 	__u32 rings; /* one for each worker, and one for refused packets */
 	__u32 ring_size;
@@ -911,6 +915,29 @@ struct xr_capture_rep {
 	__u64 clock; /* time of a packet in the rings - CLOCK_MONOTONIC, ns */
 	struct xr_shm_ref memory;
 };
+
+/*
+ * CAPTURE_CONTEXT: reports a direct context that the capture of this connection includes: one that
+ * there was at its start or was opened since then, or one that has ended. Each is reported once, in
+ * order; `contexts` of the last ring (capture.h) counts the reports. EINVAL: no capture.
+ *
+ * fds: the view of the context (view.h), in which its ring is; none if the context has ended, or
+ * has no rings: captures do not see its packets.
+ */
+struct xr_capture_context_rep {
+	__u32 context; /* the number of its client; 0: there is no further report */
+	__u32 ended;   /* 1: it has ended */
+	__s32 pid;
+	__u32 capture;	 /* number of the capture, in the context's ring */
+	__u32 ring_size; /* bytes behind the page with struct xr_capture_ring */
+	__u32 missed;	 /* reports that were left out before this one, as too many waited */
+	__u64 offset;	 /* of that page in the view */
+};
+
+/*
+ * END_CAPTURE: nothing more is written to the rings of this connection's capture, or soon nothing
+ * more to those of direct contexts. These belong to the capture until the connection is closed.
+ */
 
 /*
  * MONITOR: from now on, until the connection is closed, the daemon sends events. The reply has a

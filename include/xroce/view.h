@@ -9,9 +9,13 @@
  *   struct xr_view_qp [XR_VIEW_QPS]     at XR_VIEW_QPS_OFF
  *   struct xr_view_mr [XR_VIEW_MRS]     at XR_VIEW_MRS_OFF
  *   struct xr_view_cq [XR_VIEW_CQS]     at XR_VIEW_CQS_OFF
+ *   rings of captures [XR_CAPTURE_MAX]  at XR_VIEW_RINGS_OFF, XR_VIEW_RING_ROOM bytes each
  *
- * Pages of records that were never used do not exist. Identity and state of a record are stored
- * when they change; counters while there is traffic, every 50 ms at most, and once after it.
+ * The file has either all of these, or ends in front of the rings: captures do not see the packets
+ * of the context then. Pages of records and rings that were never used do not exist.
+ *
+ * Identity and state of a record are stored when they change; counters while there is traffic,
+ * every 50 ms at most, and once after it.
  *
  * Records, and the sums, begin with a sequence word: odd while the program stores. A reader reads
  * twice, and takes what was the same both times with an even word; after some tries it takes what
@@ -21,6 +25,7 @@
 #define XROCE_VIEW_H
 
 #include <linux/types.h>
+#include <xroce/capture.h>
 #include <xroce/reason.h>
 #include <xroce/tables.h>
 
@@ -54,7 +59,7 @@ struct xr_view_sums {
 	__u64 counter[XR_VIEW_COUNTERS];	/* of the engine */
 	struct xr_stat reason[XR_VIEW_REASONS]; /* packets that the program checked */
 	struct xr_view_traffic ended;
-	__u32 fault_seq, reserved2; /* xr_direct_rules.seq of the rules whose counts follow */
+	__u32 fault_seq, reserved2; /* xr_direct_page.seq of the rules whose counts follow */
 	struct xr_view_fault fault[XR_DIRECT_RULES];
 };
 
@@ -64,6 +69,7 @@ struct xr_view {
 	__u32 changes;	     /* increased when a QP is created or destroyed, or its state changes */
 	__u32 qps, mrs, cqs; /* records in use */
 	__u32 qp_end, mr_end, cq_end, skipped; /* records behind these are not in use */
+	__u32 captures, reserved;	       /* captures: 1: the program can fill the rings */
 	struct xr_view_sums sums;
 };
 
@@ -107,14 +113,38 @@ struct xr_view_cq {
 #define XR_VIEW_CQS_OFF (XR_VIEW_MRS_OFF + XR_VIEW_PAGE(XR_VIEW_MRS * sizeof(struct xr_view_mr)))
 #define XR_VIEW_SIZE (XR_VIEW_CQS_OFF + XR_VIEW_PAGE(XR_VIEW_CQS * sizeof(struct xr_view_cq)))
 
+/* A page with struct xr_capture_ring, and the bytes of the ring, of which there can be fewer */
+#define XR_VIEW_RING (16u << 20)
+#define XR_VIEW_RING_ROOM (4096ul + XR_VIEW_RING)
+#define XR_VIEW_RINGS_OFF XR_VIEW_SIZE
+#define XR_VIEW_SIZE_RINGS (XR_VIEW_RINGS_OFF + XR_CAPTURE_MAX * XR_VIEW_RING_ROOM)
+
 /*
- * The rules of fault injection that select a direct program, which applies them to its packets and
- * requests: a memfd of the daemon, which the program only reads. There are two lists as text
- * (docs/faults.md), one behind the other: rules of operators, and its own (SET_FAULT).
+ * What a direct program does to its packets and requests: a memfd of the daemon, which the program
+ * only reads.
+ *
+ * Rules of fault injection that select it are two lists as text (docs/faults.md), one behind the
+ * other: rules of operators, and its own (SET_FAULT).
+ *
+ * A capture has the ring with the index of its place. The program prepares the ring when it sees
+ * the capture, stores its number there (struct xr_capture_ring.capture) and writes packets to it
+ * until the capture has ended. It fills no more than XR_DIRECT_FIRST bytes, and nothing of a ring
+ * that is overwritten, before the client has mapped the ring: memory is charged to the process that
+ * touches it first. When the place is free again, nobody reads the ring any more.
  */
 #define XR_DIRECT_RULES_TEXT 12288
+#define XR_DIRECT_FIRST (256u << 10)
 
-struct xr_direct_rules {
+struct xr_direct_capture {
+	__u32 number;	 /* of the daemon's captures, 0: the place is free */
+	__u32 ended;	 /* 1: no more packets, but the client still reads the ring */
+	__u32 ring_size; /* as those of struct xr_capture_req (control.h) */
+	__u32 snap_len, flags, reserved;
+	__u64 clock; /* time of a packet - CLOCK_MONOTONIC, ns */
+	struct xr_capture_filter filter;
+};
+
+struct xr_direct_page {
 	__u32 seq; /* odd while the daemon stores; increased with each change */
 	__u32 reserved;
 	__u64 set_at; /* CLOCK_MONOTONIC, ns */
@@ -123,6 +153,7 @@ struct xr_direct_rules {
 		__u32 length, set; /* bytes of text; set: increased when the list is replaced */
 	} list[2];
 	char text[XR_DIRECT_RULES_TEXT];
+	struct xr_direct_capture capture[XR_CAPTURE_MAX];
 };
 
 /* Of two builds with another number of reasons or other records, one cannot read the other. */

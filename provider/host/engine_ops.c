@@ -24,7 +24,7 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct xp_host *h = ctx;
 
-	if (xp_faults_tx(h, &h->faults, frame))
+	if (xp_page_tx(h, &h->page, frame))
 		xd_socket_tx_put(h->socket, frame);
 	else
 		xd_socket_tx_cancel(h->socket, frame);
@@ -87,6 +87,7 @@ const struct xt_ops xp_engine_ops = {
 	.tx_get = op_tx_get,
 	.tx_put = op_tx_put,
 	.tx_push = op_tx_push,
+	.show = xp_captures_show,
 	.cq_event = op_cq_event,
 	.async_event = op_async_event,
 	.srq_event = op_srq_event,

@@ -11,10 +11,9 @@ int xp_faults_request(struct xp_host *h, uint32_t type)
 	struct xd_fault_verb v = { 0 };
 	struct timespec ts;
 
-	if (!xp_faults_look(&h->faults))
+	if (!h->page.acts && !xp_page_changed(&h->page))
 		return 0;
 	xp_host_enter(h);
-	xp_faults_on(h, XD_FAULT_RX);
 	if (h->faults.any)
 		v = xd_faults_verb(h->faults.rules, type, UINT64_MAX, h->now);
 	xp_host_leave_quietly(h);

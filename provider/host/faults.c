@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "daemon/datapath/delay.h"
 #include "daemon/datapath/fault_text.h"
@@ -15,19 +13,6 @@
 static const struct xd_fault_program own = { .client = 1, .command = "", .is_operator = true };
 
 /* ---- rules -------------------------------------------------------------------------------- */
-
-/* Returns false while the daemon stores other rules. */
-static bool read_page(const struct xp_faults *f, struct xr_direct_rules *copy)
-{
-	uint32_t seq = __atomic_load_n(&f->page->seq, __ATOMIC_ACQUIRE);
-
-	memcpy(copy, f->page, sizeof(*copy));
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	copy->seq = seq;
-	return !(seq & 1) && __atomic_load_n(&f->page->seq, __ATOMIC_RELAXED) == seq &&
-	       copy->list[0].length <= XR_DIRECT_RULES_TEXT &&
-	       copy->list[1].length <= XR_DIRECT_RULES_TEXT - copy->list[0].length;
-}
 
 static bool prepare(struct xp_faults *f)
 {
@@ -40,20 +25,20 @@ static bool prepare(struct xp_faults *f)
 	return f->rules && f->delay && f->known;
 }
 
-static const char *text_of(const struct xr_direct_rules *r, int i)
+static const char *text_of(const struct xr_direct_page *r, int i)
 {
 	return r->text + (i ? r->list[0].length : 0);
 }
 
 /* Rules that are still the same keep their counts. */
-static bool is_same(const struct xr_direct_rules *a, const struct xr_direct_rules *b, int i)
+static bool is_same(const struct xr_direct_page *a, const struct xr_direct_page *b, int i)
 {
 	return a->list[i].seed == b->list[i].seed && a->list[i].length == b->list[i].length &&
 	       a->list[i].set == b->list[i].set &&
 	       !memcmp(text_of(a, i), text_of(b, i), a->list[i].length);
 }
 
-static void set_list(struct xp_faults *f, const struct xr_direct_rules *r, int i)
+static void set_list(struct xp_faults *f, const struct xr_direct_page *r, int i)
 {
 	struct xd_fault_list *list = calloc(1, sizeof(*list));
 	char why[XR_WHY_MAX];
@@ -71,32 +56,32 @@ static void tick(struct xp_faults *f, uint64_t now)
 	f->tick_at = xd_faults_tick(f->rules, now, &turns);
 }
 
-static void load(struct xp_host *h)
+static bool is_valid(const struct xr_direct_page *p)
+{
+	return p->list[0].length <= XR_DIRECT_RULES_TEXT &&
+	       p->list[1].length <= XR_DIRECT_RULES_TEXT - p->list[0].length;
+}
+
+bool xp_faults_load(struct xp_host *h, const struct xr_direct_page *present)
 {
 	struct xp_faults *f = &h->faults;
-	struct xr_direct_rules *present = malloc(sizeof(*present));
 
-	if (!present || !prepare(f) || !read_page(f, present)) {
-		free(present);
-		return;
-	}
+	if (!is_valid(present) || !prepare(f))
+		return false;
 	for (int i = 0; i < 2; i++)
 		if (!is_same(f->known, present, i))
 			set_list(f, present, i);
 	*f->known = *present;
-	f->seq = present->seq;
 	f->any = present->list[0].length || present->list[1].length;
 	tick(f, present->set_at < h->now ? present->set_at : h->now);
 	tick(f, h->now);
-	free(present);
+	return true;
 }
 
-bool xp_faults_on(struct xp_host *h, uint32_t direction)
+static bool is_on(struct xp_host *h, uint32_t direction)
 {
 	struct xp_faults *f = &h->faults;
 
-	if (__atomic_load_n(&f->page->seq, __ATOMIC_RELAXED) != f->seq)
-		load(h);
 	if (f->any && h->now >= f->tick_at)
 		tick(f, h->now);
 	return f->any && xd_faults_on(f->rules, direction);
@@ -169,11 +154,11 @@ static bool apply(struct xp_host *h, uint32_t direction, struct xt_frame *frame)
 	return a.copies && !a.delay_ns[0];
 }
 
-unsigned int xp_faults_apply_rx(struct xp_host *h, unsigned int n)
+unsigned int xp_faults_rx(struct xp_host *h, unsigned int n)
 {
 	unsigned int kept = 0;
 
-	if (!xp_faults_on(h, XD_FAULT_RX))
+	if (!is_on(h, XD_FAULT_RX))
 		return n;
 	xd_faults_lock(h->faults.rules);
 	for (unsigned int i = 0; i < n; i++) {
@@ -187,11 +172,11 @@ unsigned int xp_faults_apply_rx(struct xp_host *h, unsigned int n)
 	return kept;
 }
 
-bool xp_faults_apply_tx(struct xp_host *h, struct xt_frame *frame)
+bool xp_faults_tx(struct xp_host *h, struct xt_frame *frame)
 {
 	bool goes_on;
 
-	if (!xp_faults_on(h, XD_FAULT_TX))
+	if (!is_on(h, XD_FAULT_TX))
 		return true;
 	xd_faults_lock(h->faults.rules);
 	goes_on = apply(h, XD_FAULT_TX, frame);
@@ -216,6 +201,8 @@ static void send_copy(struct xp_host *h, const struct xt_frame *from)
 	if (!xd_socket_tx_get(h->socket, from->len, &to))
 		return;
 	xd_frame_fill(&to, from->seg[0].data);
+	if (h->captures.taps)
+		xp_captures_tx(h, &to);
 	xd_socket_tx_put(h->socket, &to);
 }
 
@@ -257,7 +244,7 @@ uint64_t xp_faults_next(const struct xp_host *h, uint64_t next)
 	return at < next ? at : next;
 }
 
-/* ---- open and close ------------------------------------------------------------------------ */
+/* ---- hits, close ------------------------------------------------------------------------ */
 
 void xp_faults_hits(struct xp_host *h, struct xr_view_sums *sums)
 {
@@ -267,7 +254,7 @@ void xp_faults_hits(struct xp_host *h, struct xr_view_sums *sums)
 
 	if (!f->known)
 		return;
-	sums->fault_seq = f->seq;
+	sums->fault_seq = h->page.seq;
 	/* The operator's rules precede those of the program, as on the page. */
 	for (int pass = 0, n = 0; pass < 2; pass++) {
 		for (uint32_t i = 0; xd_faults_at(f->rules, i, &hits, &owner); i++) {
@@ -279,25 +266,10 @@ void xp_faults_hits(struct xp_host *h, struct xr_view_sums *sums)
 	}
 }
 
-void xp_faults_open(struct xp_host *h, int fd)
-{
-	void *p;
-
-	if (fd < 0)
-		return;
-	p = mmap(NULL, sizeof(struct xr_direct_rules), PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (p != MAP_FAILED)
-		h->faults.page = p;
-}
-
 void xp_faults_close(struct xp_host *h)
 {
 	struct xp_faults *f = &h->faults;
 
-	if (f->page)
-		munmap((void *)(uintptr_t)f->page, sizeof(*f->page));
-	f->page = NULL;
 	xd_faults_free(f->rules);
 	if (f->delay)
 		xd_delay_free(f->delay);

@@ -202,10 +202,11 @@ static int start(struct xp_host *h)
 {
 	int err = check_lent(&h->env.lent.rep);
 
+	xp_captures_open(h, h->env.lent.view);
 	xp_view_open(h, h->env.lent.view);
 	h->env.lent.view = -1;
 	xp_nearby_init(h);
-	xp_faults_open(h, h->env.lent.rules);
+	xp_page_open(h, h->env.lent.rules);
 	h->env.lent.rules = -1;
 	if (!err)
 		err = xd_memory_tables_new(XP_HOST_QPS, NAK_RATE, &h->tables);
@@ -216,6 +217,15 @@ static int start(struct xp_host *h)
 	if (!err)
 		err = xp_host_learn_port(h);
 	return err ? err : xp_progress_start(h);
+}
+
+/* What the daemon sees, and what it has given to see */
+static void close_shared(struct xp_host *h)
+{
+	xp_captures_close(h);
+	xp_view_close(h);
+	xp_faults_close(h);
+	xp_page_close(h);
 }
 
 static int open_host(const struct xp_host_env *env, struct xp_host **host)
@@ -239,8 +249,7 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 	pthread_mutexattr_destroy(&spins);
 	err = start(h);
 	if (err) {
-		xp_view_close(h);
-		xp_faults_close(h);
+		close_shared(h);
 		free_host(h);
 		return err;
 	}
@@ -287,8 +296,7 @@ static void close_host(struct xp_host *h, bool forked)
 		return;
 	destroy_objects(h);
 	xp_progress_stop(h);
-	xp_view_close(h);
-	xp_faults_close(h);
+	close_shared(h);
 	free_host(h);
 }
 

@@ -30,7 +30,7 @@ struct xp_lent {
 	int events; /* the daemon's end of the socket of asynchronous events */
 	int view;   /* of view(); -1: the daemon has none */
 	int inbox;  /* of inbox(); -1: no other context has it */
-	int rules;  /* struct xr_direct_rules; -1: none */
+	int rules;  /* struct xr_direct_page; -1: none */
 };
 
 /* What the host uses of the context */

@@ -10,10 +10,12 @@
 #include "daemon/io/io.h"
 #include "daemon/transport/flow.h"
 #include "daemon/transport/transport.h"
+#include "captures.h"
 #include "faults.h"
 #include "host.h"
 #include "inbox.h"
 #include "objects.h"
+#include "page.h"
 #include "view.h"
 
 /* QPs of one context. A slot has 2^17 QPNs, so each place has 8 of them in turn. */
@@ -66,7 +68,9 @@ struct xp_host {
 	uint64_t now;
 	struct xp_channel_object *channels;
 	struct xp_view view;
+	struct xp_page page;
 	struct xp_faults faults;
+	struct xp_captures captures;
 	struct xp_nearby nearby;	 /* contexts of the same host */
 	struct xp_event_source *blocked; /* events for which their socket had no room */
 	bool refused;			 /* packets were received, none of them for the engine */

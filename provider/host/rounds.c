@@ -51,6 +51,13 @@ uint64_t xp_host_clock(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Before anything else that the holder of the lock does */
+static void begin(struct xp_host *h)
+{
+	h->now = xp_host_clock();
+	xp_page_look(h, &h->page);
+}
+
 /* ---- stages of a round -------------------------------------------------------------------- */
 
 static bool is_rung(const struct xp_host *h)
@@ -107,7 +114,7 @@ static unsigned int receive(struct xp_host *h)
 			break;
 		}
 		total += n;
-		n = xp_faults_rx(h, &h->faults, n);
+		n = xp_page_rx(h, &h->page, n);
 		xt_engine_rx(h->engine, h->frames, n, h->now);
 		xd_socket_recv_done(h->socket);
 		if (!xd_socket_pending(h->socket))
@@ -135,6 +142,8 @@ static void run(struct xp_host *h)
 	__atomic_store_n(&h->next, next, __ATOMIC_RELAXED);
 	if (h->blocked)
 		xp_events_retry(h);
+	if (__builtin_expect(h->captures.any, false))
+		xp_captures_round(h);
 }
 
 static void send_all(struct xp_host *h)
@@ -174,7 +183,7 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 	bool rung = is_rung(h), was_held = h->held;
 	unsigned int n;
 
-	h->now = xp_host_clock();
+	begin(h);
 	if (rung)
 		answer_doorbells(h);
 	n = receive(h);
@@ -222,7 +231,7 @@ static void do_posted(struct xp_host *h)
 {
 	bool polls;
 
-	h->now = xp_host_clock();
+	begin(h);
 	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	note_answer(h);
 	answer_doorbells(h);
@@ -268,7 +277,7 @@ static void leave(struct xp_host *h)
 void xp_host_enter(struct xp_host *h)
 {
 	pthread_mutex_lock(&h->lock);
-	h->now = xp_host_clock();
+	begin(h);
 }
 
 void xp_host_leave(struct xp_host *h)

@@ -360,18 +360,27 @@ void xp_view_store(struct xp_host *h)
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-int xp_view_new(void)
+/* Returns the bytes that a view may have, 0: none. A longer file would raise SIGXFSZ. */
+static off_t size_of_view(void)
 {
 	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= XR_VIEW_SIZE_RINGS)
+		return (off_t)XR_VIEW_SIZE_RINGS;
+	return limit.rlim_cur >= XR_VIEW_SIZE ? (off_t)XR_VIEW_SIZE : 0;
+}
+
+int xp_view_new(void)
+{
+	const off_t size = size_of_view();
 	int fd, err;
 
-	/* A file that is longer than the limit would raise SIGXFSZ. */
-	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < XR_VIEW_SIZE)
+	if (!size)
 		return -EFBIG;
 	fd = memfd_create("xroce-view", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (!ftruncate(fd, XR_VIEW_SIZE) &&
+	if (!ftruncate(fd, size) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
 	err = -errno;
@@ -395,6 +404,7 @@ void xp_view_open(struct xp_host *h, int fd)
 		return;
 	view->v = p;
 	view->v->layout = XR_VIEW_LAYOUT;
+	view->v->captures = h->captures.rings != NULL;
 	__atomic_store_n(&view->v->magic, XR_VIEW_MAGIC, __ATOMIC_RELEASE);
 }
 

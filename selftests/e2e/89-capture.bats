@@ -3,33 +3,11 @@
 # xroce capture: what it writes is read by tshark, and icrc.py computes the ICRCs independently.
 
 load helpers
-
-# capture_on HOST ARG...: starts a capture in the background, with its output in $RUN/output; sets CAPTURE
-capture_on() {
-	local h=$1
-
-	shift
-	"$XROCE" -r "$RUN/$h" capture "xr$h" "$@" </dev/null >"$RUN/output" 2>"$RUN/messages" 3>&- &
-	CAPTURE=$!
-	captures() { [[ $(ls -l "/proc/$CAPTURE/map_files" 2>/dev/null) == *memfd:xroce-rings* ]]; }
-	wait_for 10 captures
-}
-
-# Ends the capture that capture_on started, after what is on the way was captured.
-capture_end() {
-	sleep 0.1
-	kill -INT "$CAPTURE"
-	wait "$CAPTURE"
-}
-
-# packets FILE [FILTER]: prints the number of packets
-packets() {
-	tshark -r "$1" ${2:+-Y "$2"} 2>/dev/null | wc -l
-}
+load capture
 
 @test "a capture has every packet of both directions, with correct ICRCs, none malformed" {
 	requires tshark capinfos python3
-	local file=$RUN/both.pcapng rx tx line
+	local file=$RUN/both.pcapng rx tx
 
 	rx=$(counter a rx_packets) tx=$(counter a tx_packets)
 	capture_on a -w "$file"
@@ -44,13 +22,7 @@ packets() {
 	equal "captured, sent" "$(packets "$file" 'frame.packet_flags_direction == 2 && infiniband.bth')" "$tx"
 	# tshark takes some of the shortest SENDs for RPC over RDMA; see 88-tshark.bats
 	equal "malformed" "$(packets "$file" '(_ws.malformed || _ws.short) && udp.length > 40')" 0
-	tshark -F pcap -r "$file" -w "$RUN/both.pcap" 2>/dev/null
-	run "$XR_TOP/selftests/e2e/icrc.py" "$RUN/both.pcap"
-	echo "$output"
-	((${#lines[@]} >= 10))
-	for line in "${lines[@]}"; do
-		[[ $line == *" 0" ]]
-	done
+	right_icrcs "$file" 10
 }
 
 @test "the file has nanoseconds, the interface, comments with QP and verdict, and statistics" {
@@ -122,7 +94,7 @@ packets() {
 
 @test "traffic within a host is captured as packets with correct ICRCs" {
 	requires tshark python3
-	local file=$RUN/local.pcapng op line before
+	local file=$RUN/local.pcapng op before
 
 	before=$(counter a tx_packets)
 	capture_on a -w "$file" local
@@ -140,13 +112,7 @@ packets() {
 	done
 	(($(packets "$file" 'infiniband.aeth.syndrome.opcode == 3') > 0))
 	equal "without comment" "$(packets "$file" '!(frame.comment contains ", within the host")')" 0
-	tshark -F pcap -r "$file" -Y 'frame.len == frame.cap_len' -w "$RUN/local.pcap" 2>/dev/null
-	run "$XR_TOP/selftests/e2e/icrc.py" "$RUN/local.pcap"
-	echo "$output"
-	((${#lines[@]} >= 15))
-	for line in "${lines[@]}"; do
-		[[ $line == *" 0" ]]
-	done
+	right_icrcs "$file" 15
 }
 
 @test "--on drop sees packets that XDP refuses" {

@@ -27,7 +27,8 @@ $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix da
 	frame.c),transport,-lisal -lz -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
 	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c) \
-	$(addprefix daemon/cli/,capture_filter.c capture_rings.c names.c options.c pcapng.c),,-ljansson,,parallel))
+	$(addprefix daemon/cli/,capture_check.c capture_direct.c capture_filter.c capture_rings.c names.c options.c pcapng.c) \
+	,,-ljansson,,parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c daemon/io/gso_run.c \
 	$(addprefix daemon/xdp/,gso.c gso_queue.c gso_send.c gso_split.c) daemon/transport/checksum.c,,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
