@@ -6,7 +6,8 @@
  *   capture_filter.c  words of the filter
  *   capture_rings.c   the rings that the daemon writes, and the order of packets
  *   capture_direct.c  the rings that direct programs write
- *   capture_check.c   checks of what these have written
+ *   capture_ring.c    the indices of a ring
+ *   capture_check.c   checks of what direct programs have written
  *   capture_output.c  the file
  *   capture_print.c   packets as lines of text
  *   pcapng.c          blocks of pcapng
@@ -89,6 +90,8 @@ int capture_rings_next(struct capture_rings *r, uint64_t until, bool one, struct
 uint64_t capture_rings_matched(const struct capture_rings *r);
 uint64_t capture_rings_lost(const struct capture_rings *r);
 uint64_t capture_rings_event(const struct capture_rings *r, enum xr_capture_event event);
+/* capture_ring.c */
+
 /* Returns the end of the blocks that are behind one another from the consumer index on. */
 uint64_t capture_ring_end(struct capture_reader *d);
 

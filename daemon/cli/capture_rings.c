@@ -203,20 +203,6 @@ static void release(struct capture_rings *r)
 		publish(d);
 }
 
-uint64_t capture_ring_end(struct capture_reader *d)
-{
-	uint64_t lap = (d->consumer | (d->size - 1)) + 1;
-	uint64_t skip = __atomic_load_n(&d->shared->skip, __ATOMIC_RELAXED);
-
-	if (skip == d->consumer && skip % d->size) {
-		d->consumer = lap;
-		lap += d->size;
-	} else if (skip > d->consumer && skip < lap) {
-		lap = skip;
-	}
-	return lap < d->producer ? lap : d->producer;
-}
-
 /* Sets *run to the blocks of a ring. Returns -EPROTO if its indices are not valid. */
 static int look(const struct capture_rings *r, struct capture_reader *d, struct capture_run *run)
 {

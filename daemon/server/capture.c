@@ -26,11 +26,6 @@ static struct xd_capture_client **find(struct xd_server *s, const struct xd_clie
 	return at;
 }
 
-struct xd_capture_client *xd_capture_of(const struct xd_client *c)
-{
-	return *find(xd_server_of(c), c);
-}
-
 static int check_number(struct xd_client *c)
 {
 	const struct xd_capture_client *at;
@@ -169,6 +164,17 @@ int xd_do_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	return 0;
 }
 
+int xd_do_capture_context(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xd_capture_client *cc = *find(xd_server_of(c), c);
+
+	(void)req;
+	if (!cc || !cc->direct.on)
+		return xd_refuse(c, -EINVAL, "no capture of direct contexts");
+	xd_capture_direct_report(cc, rep);
+	return 0;
+}
+
 /* ---- the end ------------------------------------------------------------------------------- */
 
 static void end(struct xd_client *c, struct xd_capture_client *cc)
@@ -185,7 +191,7 @@ static void end(struct xd_client *c, struct xd_capture_client *cc)
 
 int xd_do_end_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
-	struct xd_capture_client *cc = xd_capture_of(c);
+	struct xd_capture_client *cc = *find(xd_server_of(c), c);
 
 	(void)req;
 	(void)rep;

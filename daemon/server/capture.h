@@ -33,9 +33,6 @@ struct xd_capture_client {
 	} direct;
 };
 
-/* Returns the capture of a client, or NULL. */
-struct xd_capture_client *xd_capture_of(const struct xd_client *c);
-
 /* ---- capture_direct.c ---- */
 
 /* Lets the direct programs write packets from now on. */
@@ -45,5 +42,8 @@ void xd_capture_direct_start(struct xd_server *s, struct xd_capture_client *cc,
 void xd_capture_direct_end(struct xd_server *s, struct xd_capture_client *cc);
 /* Nobody reads their rings any more. */
 void xd_capture_direct_free(struct xd_server *s, struct xd_capture_client *cc);
+
+/* Writes the next report of a context, if there is one. */
+void xd_capture_direct_report(struct xd_capture_client *cc, struct xd_reply *rep);
 
 #endif /* XD_SERVER_CAPTURE_H */

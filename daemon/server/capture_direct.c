@@ -81,21 +81,15 @@ static struct xd_context_report *take(struct xd_capture_client *cc)
 	return r;
 }
 
-int xd_do_capture_context(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+void xd_capture_direct_report(struct xd_capture_client *cc, struct xd_reply *rep)
 {
-	struct xd_capture_client *cc = xd_capture_of(c);
-	struct xr_capture_context_rep *body;
-	struct xd_context_report *r;
+	struct xr_capture_context_rep *body = XD_REPLY(rep, xr_capture_context_rep);
+	struct xd_context_report *r = take(cc);
 
-	(void)req;
-	if (!cc || !cc->direct.on)
-		return xd_refuse(c, -EINVAL, "no capture of direct contexts");
-	body = XD_REPLY(rep, xr_capture_context_rep);
 	body->missed = cc->direct.missed;
 	cc->direct.missed = 0;
-	r = take(cc);
 	if (!r)
-		return 0;
+		return;
 	body->context = r->context;
 	body->ended = r->ended;
 	body->pid = r->pid;
@@ -104,10 +98,9 @@ int xd_do_capture_context(struct xd_client *c, struct xd_request *req, struct xd
 	body->offset = XR_VIEW_RINGS_OFF + cc->direct.place * XR_VIEW_RING_ROOM;
 	if (r->view >= 0) {
 		xd_reply_fd(rep, r->view, false);
-		xd_user_put_fds(c, 1);
+		xd_user_put_fds(cc->client, 1);
 	}
 	free(r);
-	return 0;
 }
 
 /* ---- captures ------------------------------------------------------------------------------ */

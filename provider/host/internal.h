@@ -157,6 +157,9 @@ void xp_daemon_ended(struct xp_host *h);
 /* Memory of the program, accessed where it is */
 extern const struct xt_mem_ops xp_local_ops, xp_null_ops;
 
+/* ---- clock.c ---- */
+
+/* CLOCK_MONOTONIC, ns */
 uint64_t xp_host_clock(void);
 
 #endif /* XP_HOST_INTERNAL_H */

@@ -43,14 +43,6 @@
 /* Time until the kernel, or a peer of this host, is asked again to take packets */
 #define TX_RETRY_NS 100000
 
-uint64_t xp_host_clock(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* Before anything else that the holder of the lock does */
 static void begin(struct xp_host *h)
 {

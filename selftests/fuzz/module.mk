@@ -14,7 +14,7 @@ $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 $(eval $(call fuzzer,http,$(FUZZ_DIR)/http_fuzz.c daemon/server/http.c,))
 
 $(eval $(call fuzzer,capture,$(FUZZ_DIR)/capture_fuzz.c \
-	$(addprefix daemon/cli/,capture_check.c capture_direct.c capture_print.c capture_rings.c pcapng.c),))
+	$(addprefix daemon/cli/,capture_check.c capture_direct.c capture_print.c capture_ring.c capture_rings.c pcapng.c),))
 
 $(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(addprefix daemon/datapath/,$(fault_SRCS) frame.c) \
 	$(addprefix daemon/transport/,crc.c crc_change.c icrc.c),-lisal -lz -lpthread))

@@ -538,7 +538,7 @@ static void test_options(void)
 static void test_longest(void)
 {
 	struct xd_capture_options o;
-	struct xd_packet p = { .frame = &frame, .type = XR_CAPTURE_REFUSED, .queue = 65535 };
+	struct xd_packet p = { .frame = &frame, .type = XR_CAPTURE_REFUSED, .queue = 65534 };
 	uint32_t longest = 0;
 
 	frame.meta.qpn = XR_QPN_MASK;

@@ -27,8 +27,11 @@ $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix da
 	frame.c),transport,-lisal -lz -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
 	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c) \
-	$(addprefix daemon/cli/,capture_check.c capture_direct.c capture_filter.c capture_rings.c names.c options.c pcapng.c) \
-	,,-ljansson,,parallel))
+	$(addprefix daemon/cli/capture_,check.c direct.c filter.c ring.c rings.c) \
+	$(addprefix daemon/cli/,names.c options.c pcapng.c),,-ljansson,,parallel))
+$(eval $(call test_program,unit/capture_direct,selftests/unit/capture_direct_test.c \
+	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c) \
+	$(addprefix daemon/cli/capture_,check.c direct.c ring.c rings.c) daemon/cli/pcapng.c,,,,parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c daemon/io/gso_run.c \
 	$(addprefix daemon/xdp/,gso.c gso_queue.c gso_send.c gso_split.c) daemon/transport/checksum.c,,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
@@ -36,8 +39,7 @@ $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider
 $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap.c,,,,parallel))
 
 .PHONY: unit
-unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture fault gso inbox interval nap \
-	pma udp) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture capture_direct fault gso inbox interval nap pma udp) ## run the unit tests
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done
 $(eval $(call test_program,unit/hash,selftests/unit/hash_test.c daemon/io/hash.c,,-lpthread,,parallel))
 # The frames and tables of selftests/bpf, without its programs
