@@ -39,7 +39,8 @@ $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider
 $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap.c,,,,parallel))
 
 .PHONY: unit
-unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture capture_direct fault gso inbox interval nap pma udp) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS)) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,capture capture_direct fault gso inbox interval nap pma udp)
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done
 $(eval $(call test_program,unit/hash,selftests/unit/hash_test.c daemon/io/hash.c,,-lpthread,,parallel))
 # The frames and tables of selftests/bpf, without its programs
