@@ -53,6 +53,7 @@ struct capture_rings {
 	uint64_t clock;			/* time of packets - CLOCK_MONOTONIC, ns */
 	uint64_t marked[CAPTURE_MARKS]; /* as times of packets */
 	uint32_t marks;			/* made so far */
+	uint64_t written;		/* time of the youngest packet that was returned */
 	bool overwrite;
 	uint32_t reports; /* of direct contexts that were read */
 	struct {
@@ -123,13 +124,11 @@ void capture_direct_await_end(const struct capture_rings *r);
 /* Adds a ring in memory that the caller keeps. Returns NULL if there is no room or memory. */
 struct capture_direct *capture_direct_attach(struct capture_rings *r, void *memory, uint32_t size,
 					     uint32_t capture);
-/*
- * Sets *run to blocks of a ring, without any if there are none or if it is damaged. clock: as that
- * of struct capture_rings
- */
-void capture_direct_look(struct capture_reader *d, uint64_t clock, struct capture_run *run);
+/* Sets *run to blocks of a ring, without any if there are none or if it is damaged. */
+void capture_direct_look(const struct capture_rings *r, struct capture_reader *d,
+			 struct capture_run *run);
 /* Copies all packets of a ring that was overwritten. */
-void capture_direct_rewind(struct capture_reader *d, uint64_t clock);
+void capture_direct_rewind(const struct capture_rings *r, struct capture_reader *d);
 /* Reads the numbers of events, and of lost packets. */
 void capture_direct_count(struct capture_rings *r);
 void capture_direct_close(struct capture_rings *r);

@@ -64,19 +64,24 @@ static uint64_t present(uint64_t clock)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + clock;
 }
 
-/* Checks what was copied. Returns the length of the blocks that are valid and complete. */
-static size_t take(struct capture_direct *c, size_t len, uint64_t clock)
+/*
+ * Checks what was copied. Returns the length of the blocks that are valid and complete. None is
+ * older than what was written before, whatever the program says.
+ */
+static size_t take(const struct capture_rings *r, struct capture_direct *c, size_t len)
 {
 	uint64_t packets;
 
 	c->used = 0;
-	c->copied = capture_check(c->copy, len, &c->time, present(clock), &packets);
+	if (c->time < r->written)
+		c->time = r->written;
+	c->copied = capture_check(c->copy, len, &c->time, present(r->clock), &packets);
 	c->packets += packets;
 	return c->copied;
 }
 
 /* Returns false if the ring is damaged. */
-static bool copy_more(struct capture_reader *d, uint64_t clock)
+static bool copy_more(const struct capture_rings *r, struct capture_reader *d)
 {
 	uint64_t end;
 	size_t n;
@@ -91,13 +96,14 @@ static bool copy_more(struct capture_reader *d, uint64_t clock)
 		return false;
 	n = end - d->consumer < COPY ? end - d->consumer : COPY;
 	memcpy(d->direct->copy, d->data + (d->consumer & (d->size - 1)), n);
-	n = take(d->direct, n, clock);
+	n = take(r, d->direct, n);
 	d->consumer += n;
 	__atomic_store_n(&d->shared->consumer, d->consumer, __ATOMIC_RELEASE);
 	return n;
 }
 
-void capture_direct_look(struct capture_reader *d, uint64_t clock, struct capture_run *run)
+void capture_direct_look(const struct capture_rings *r, struct capture_reader *d,
+			 struct capture_run *run)
 {
 	struct capture_direct *c = d->direct;
 
@@ -106,7 +112,7 @@ void capture_direct_look(struct capture_reader *d, uint64_t clock, struct captur
 		c->used = c->copied = 0;
 		if (!begins(d) || c->damaged)
 			return;
-		c->damaged = !copy_more(d, clock);
+		c->damaged = !copy_more(r, d);
 	}
 	if (c->used < c->copied)
 		*run = (struct capture_run){ c->copy + c->used, c->copied - c->used };
@@ -133,7 +139,7 @@ static size_t copy_all(struct capture_reader *d)
 }
 
 /* What a program overwrites meanwhile is not valid. */
-void capture_direct_rewind(struct capture_reader *d, uint64_t clock)
+void capture_direct_rewind(const struct capture_rings *r, struct capture_reader *d)
 {
 	struct capture_direct *c = d->direct;
 
@@ -141,7 +147,7 @@ void capture_direct_rewind(struct capture_reader *d, uint64_t clock)
 		return;
 	d->producer = __atomic_load_n(&d->shared->producer, __ATOMIC_ACQUIRE);
 	d->consumer = __atomic_load_n(&d->shared->oldest, __ATOMIC_RELAXED);
-	take(c, copy_all(d), clock);
+	take(r, c, copy_all(d));
 	c->damaged = true; /* no more is read */
 }
 

@@ -111,7 +111,7 @@ void capture_rings_rewind(struct capture_rings *r)
 {
 	for (struct capture_reader *d = r->reader; d < end_of_readers(r); d++) {
 		if (d->direct) {
-			capture_direct_rewind(d, r->clock);
+			capture_direct_rewind(r, d);
 			continue;
 		}
 		d->producer = __atomic_load_n(&d->shared->producer, __ATOMIC_ACQUIRE);
@@ -210,7 +210,7 @@ static int look(const struct capture_rings *r, struct capture_reader *d, struct 
 
 	*run = (struct capture_run){ 0 };
 	if (d->direct) {
-		capture_direct_look(d, r->clock, run);
+		capture_direct_look(r, d, run);
 		return 0;
 	}
 	if (d->consumer == d->producer)
@@ -239,8 +239,8 @@ static int first_time(const struct capture_run *run, uint64_t *time)
 	return 0;
 }
 
-/* Shortens a run to blocks that are not younger than `until`, and to one block. */
-static int cut(struct capture_run *run, uint64_t until, bool one)
+/* Shortens a run to blocks that are not younger than `until`, and to one block. *last: its time */
+static int cut(struct capture_run *run, uint64_t until, bool one, uint64_t *last)
 {
 	size_t len = 0;
 	uint64_t time;
@@ -253,17 +253,21 @@ static int cut(struct capture_run *run, uint64_t until, bool one)
 		time = xr_pcapng_time((const struct xr_pcapng_packet *)(run->blocks + len));
 		if (time > until || (one && len))
 			break;
+		if (time > *last)
+			*last = time;
 	}
 	*run = (struct capture_run){ len ? run->blocks : NULL, len };
 	return 0;
 }
 
 /* All packets that are in one ring, and none in the others: without a look at them */
-static void take_all(const struct capture_rings *r, const struct capture_reader *d, uint64_t until,
+static void take_all(struct capture_rings *r, const struct capture_reader *d, uint64_t until,
 		     struct capture_run *run)
 {
 	uint64_t end = limit(r, d, until);
 
+	if (until != UINT64_MAX && until > r->written)
+		r->written = until;
 	if (end <= d->consumer)
 		*run = (struct capture_run){ 0 };
 	else if (end - d->consumer < run->len)
@@ -317,7 +321,7 @@ int capture_rings_next(struct capture_rings *r, uint64_t until, bool one, struct
 	if (c.reader && c.rings == 1 && !one && !c.reader->direct)
 		take_all(r, c.reader, until, run);
 	else if (c.reader)
-		err = cut(run, until < c.next_time ? until : c.next_time, one);
+		err = cut(run, until < c.next_time ? until : c.next_time, one, &r->written);
 	if (!err && run->blocks) {
 		r->last = c.reader;
 		r->last_len = run->len;
