@@ -28,7 +28,6 @@ PROGRAMS += $(BUILD)/libxroce.so.1
 # The transport in the program, which libxroce.so loads for direct contexts
 HOST_SRCS := $(addprefix provider/host/, \
 		ah.c captures.c clock.c cq.c daemon_end.c dm.c engine_ops.c events.c fast_mr.c fault_requests.c faults.c host.c \
-		ah.c captures.c clock.c cq.c daemon_end.c dm.c engine_ops.c events.c fast_mr.c fault_requests.c faults.c host.c \
 		inbox.c local.c mcast.c mr.c mw.c objects.c page.c pd.c peers.c populate.c port.c progress.c qp.c reply.c \
 		rounds.c srq.c view.c wake.c xrc.c) \
 	$(transport_SRCS) \

@@ -12,6 +12,9 @@
 
 #include "daemon/objects/objects.h"
 #include "control.h"
+#include "daemon/server/direct_rules.h"
+#include "daemon/server/server.h"
+#include "daemon/server/view.h"
 
 /* ---- HELLO and malformed messages ------------------------------------------------ */
 
@@ -532,13 +535,13 @@ static void test_capture_requests(void)
 {
 	const struct xr_capture_req good = { .reasons = XR_REASON_COUNT,
 					     .ring_size = XR_CAPTURE_RING_MIN };
-	struct xr_capture_req bad[8];
+	struct xr_capture_req bad[10];
 	uint32_t wrong = 0, i;
 	struct conn c;
 
 	connect_client(&c);
 	MUST(!hello(&c, XR_HELLO_OBSERVER));
-	for (i = 0; i < 8; i++)
+	for (i = 0; i < 10; i++)
 		bad[i] = good;
 	bad[0].reasons++;
 	bad[1].ring_size /= 2;
@@ -548,7 +551,9 @@ static void test_capture_requests(void)
 	bad[5].filter.qpns = XR_CAPTURE_QPNS + 1;
 	bad[6].filter.peers = XR_CAPTURE_PEERS + 1;
 	bad[7].flags = XR_CAPTURE_OVERWRITE << 1;
-	for (i = 0; i < 8; i++)
+	bad[8].direct_ring_size = XR_CAPTURE_RING_MIN + 1;
+	bad[9].direct_ring_size = 2 * XR_VIEW_RING;
+	for (i = 0; i < 10; i++)
 		wrong += start_capture(&c, bad[i]) != (i ? -EINVAL : -EPROTO) || fake.captures;
 	TAP_OK(!wrong, "captures with other verdicts, wrong rings, flags or filters are refused");
 	disconnect(&c);
@@ -586,6 +591,114 @@ static void test_captures(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* Reads the next report of a direct context. Returns its number, 0: there is none. */
+static uint32_t next_report(struct conn *c, struct xr_capture_context_rep *rep)
+{
+	MUST(!ask(c, XR_MSG_CAPTURE_CONTEXT, NULL, 0));
+	*rep = *(struct xr_capture_context_rep *)c->body;
+	return rep->context;
+}
+
+static void close_fds(struct conn *c)
+{
+	while (c->nfds)
+		close(c->fds[--c->nfds]);
+}
+
+static void make_direct(struct conn *c, size_t size)
+{
+	int fd = size ? memfd_create("view", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+
+	connect_client(c);
+	MUST(!hello(c, 0));
+	if (size) {
+		MUST(fd >= 0 && !ftruncate(fd, (off_t)size) &&
+		     !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) &&
+		     !xd_view_open(c->client, &fd));
+	}
+	MUST(!xd_direct_rules_open(c->client));
+	c->client->slot = 1;
+	xd_captures_lend(c->client);
+}
+
+static void end_direct(struct conn *c)
+{
+	xd_captures_lend_end(c->client);
+	c->client->slot = 0;
+	xd_direct_rules_close(c->client);
+	xd_view_close(c->client);
+	disconnect(c);
+}
+
+static struct xr_direct_capture on_page(struct conn *c)
+{
+	struct xr_direct_page page;
+
+	MUST(pread(xd_direct_rules_fd(c->client), &page, sizeof(page), 0) == sizeof(page));
+	MUST(!(page.seq & 1));
+	return page.capture[0];
+}
+
+static void test_direct_captures(void)
+{
+	const struct xr_capture_req req = { .reasons = XR_REASON_COUNT,
+					    .ring_size = XR_CAPTURE_RING_MIN,
+					    .direct_ring_size = XR_CAPTURE_RING_MIN,
+					    .snap_len = 77 };
+	struct xr_capture_context_rep rep;
+	struct xr_direct_capture entry;
+	struct conn c, early, late;
+	uint32_t number;
+
+	make_direct(&early, XR_VIEW_SIZE_RINGS);
+	connect_client(&c);
+	MUST(!hello(&c, XR_HELLO_OBSERVER));
+	TAP_OK(ask(&c, XR_MSG_CAPTURE_CONTEXT, NULL, 0) == -EINVAL &&
+		       ask(&c, XR_MSG_END_CAPTURE, NULL, 0) == -EINVAL,
+	       "without a capture, there are no contexts of it, and no end");
+	MUST(!start_capture(&c, req));
+	entry = on_page(&early);
+	number = entry.number;
+	TAP_OK(number && !entry.ended && entry.snap_len == 77 &&
+		       entry.ring_size == XR_CAPTURE_RING_MIN,
+	       "the page of a direct program has the capture");
+	TAP_OK(next_report(&c, &rep) == early.client->id && !rep.ended && c.nfds == 1 &&
+		       rep.capture == number && rep.offset == XR_VIEW_RINGS_OFF,
+	       "a context that there was is reported, with its view");
+	close_fds(&c);
+	make_direct(&late, XR_VIEW_SIZE);
+	TAP_OK(on_page(&late).number == number && next_report(&c, &rep) == late.client->id &&
+		       !c.nfds,
+	       "so is one that is opened later; this one has no rings");
+	end_direct(&late);
+	TAP_OK(next_report(&c, &rep) && rep.ended && !next_report(&c, &rep),
+	       "the end of a context is reported, and nothing twice");
+	make_direct(&late, XR_VIEW_SIZE_RINGS);
+	end_direct(&late);
+	TAP_OK(next_report(&c, &rep) && !rep.ended && c.nfds == 1,
+	       "the view of a context that has ended can be read");
+	close_fds(&c);
+	TAP_OK(!ask(&c, XR_MSG_END_CAPTURE, NULL, 0) && on_page(&early).ended &&
+		       on_page(&early).number == number && !fake.captures,
+	       "the end of the capture is on the page, where it keeps its place");
+	for (uint32_t i = 0; i < 300; i++)
+		xd_captures_lend(early.client);
+	disconnect(&c);
+	TAP_OK(!on_page(&early).number, "until its connection is closed");
+
+	connect_client(&c);
+	MUST(!hello(&c, XR_HELLO_OBSERVER) && !start_capture(&c, req));
+	for (uint32_t i = 0; i < 300; i++)
+		xd_captures_lend(early.client);
+	TAP_OK(on_page(&early).number == number + 1 && next_report(&c, &rep) &&
+		       rep.missed == 300 + 1 - 256,
+	       "the number of reports that wait is limited: %u left out", rep.missed);
+	close_fds(&c);
+	disconnect(&c);
+	end_direct(&early);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("control");
@@ -602,6 +715,7 @@ int main(void)
 	test_show();
 	test_capture_requests();
 	test_captures();
+	test_direct_captures();
 
 	fake_server_stop();
 	TAP_OK(!fake.server, "the server stops");

@@ -278,3 +278,39 @@ pid_of_daemon() {
 	grep "not captured are the packets of a direct context of pid $CLIENT: it has no ring for a capture" "$RUN/messages"
 	ends
 }
+
+@test "a program that stores anything in its ring neither stops a capture nor spoils the file" {
+	local pids=() n status=0
+
+	runs
+	mkfifo "$RUN/spoil"
+	for n in 1 2 3; do
+		on a "$BIN/spoil_rings" "$RUN/a/xra.sock" <"$RUN/spoil" >"$BATS_TEST_TMPDIR/spoil$n" 2>&1 3>&- &
+		pids+=($!)
+	done
+	exec 7>"$RUN/spoil"
+	for n in 1 2 3; do
+		wait_for 10 grep -q ready "$BATS_TEST_TMPDIR/spoil$n"
+	done
+	for n in 1 2 3 4 5 6; do
+		capture_on a -w "$RUN/spoilt.pcapng"
+		"$XROCE" -r "$RUN/a" capture xra -c 300 >"$RUN/text" 2>"$RUN/text.messages"
+		sleep 0.2
+		capture_end
+		capinfos "$RUN/spoilt.pcapng" >"$RUN/infos"
+		grep 'Strict time order: *True' "$RUN/infos"
+		# the packets of the honest program are there
+		(($(packets "$RUN/spoilt.pcapng" "frame.comment contains \"verdict OK\"") > 100))
+		! grep -q "$(printf '\033')" "$RUN/text" "$RUN/spoilt.pcapng"
+		capture_on a -w "$RUN/spoilt.pcapng" -b 1 --on error
+		sleep 0.3
+		kill -INT "$CAPTURE" 2>/dev/null || true
+		wait "$CAPTURE" || status=$?
+		((status < 128))
+	done
+	cat "$RUN/messages"
+	exec 7>&-
+	wait "${pids[@]}"
+	ends
+	daemon_running a
+}

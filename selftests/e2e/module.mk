@@ -9,7 +9,7 @@ E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	borrow hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect rdma_datagram rdma_direct \
 	rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate \
 	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_unmap rdma_verify \
-	rdma_watch rdma_xrc tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
+	rdma_watch rdma_xrc spoil_rings tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -120,6 +120,9 @@ $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2
 
 # Borrows slots.
 $(eval $(call program,selftests/e2e/borrow,selftests/e2e/borrow.c selftests/e2e/hostile_client.c,,))
+
+# Borrows a slot, and spoils the rings of captures.
+$(eval $(call program,selftests/e2e/spoil_rings,selftests/e2e/spoil_rings.c selftests/e2e/hostile_client.c,,))
 
 # Floods QP 1 with MADs.
 $(eval $(call program,selftests/e2e/mad_flood,selftests/e2e/mad_flood.c,transport,-lisal -lz))
