@@ -5,6 +5,7 @@
  * filters drop. So only users whom the operator trusts with the device borrow.
  */
 #include <errno.h>
+#include <net/if_arp.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ static int check(struct xd_client *c, const struct xr_lend_req *q)
 {
 	struct xd_slots_state state;
 
-	if (q->flags & ~(uint32_t)(XR_LEND_VIEW | XR_LEND_INBOX) || q->reserved)
+	if (q->flags & ~(uint32_t)(XR_LEND_VIEW | XR_LEND_INBOX | XR_LEND_FASTER) || q->reserved)
 		return xd_refuse(c, -EINVAL, "flags 0x%x", q->flags | q->reserved);
 	if (c->slot)
 		return xd_refuse(c, -EINVAL, "the connection has slot %u", c->slot - 1);
@@ -49,6 +50,9 @@ static int check(struct xd_client *c, const struct xr_lend_req *q)
 	if (!state.total)
 		return xd_refuse(c, -EOPNOTSUPP, "the device has no sockets to lend: %s",
 				 c->dev->opt->slots ? "they could not be opened" : "--slots is 0");
+	if (q->flags & XR_LEND_FASTER && xd_net_link(c->dev->net)->type == ARPHRD_LOOPBACK)
+		return xd_refuse(c, -EOPNOTSUPP,
+				 "all peers are on this host, and the daemon copies for them");
 	if (!may_borrow(c))
 		return xd_refuse(c, -EPERM,
 				 "uid %u may not borrow sockets: it is not root, the daemon's "
@@ -103,7 +107,8 @@ static void close_inbox(struct xd_client *c)
 static int take_descriptors(struct xd_client *c, struct xd_request *req)
 {
 	const struct xr_lend_req *q = req->body;
-	uint32_t n = 0, named = (uint32_t)__builtin_popcount(q->flags);
+	uint32_t given = q->flags & (XR_LEND_VIEW | XR_LEND_INBOX), n = 0;
+	uint32_t named = (uint32_t)__builtin_popcount(given);
 	int err = 0;
 
 	c->inbox = -1;

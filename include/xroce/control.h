@@ -804,13 +804,14 @@ struct xr_umad_send_req {
  * its flag is set: the view (view.h), by which operators see the objects and packets of the client,
  * and the inbox (inbox.h), by which other clients with slots, of the same user, send to it.
  *
- * EOPNOTSUPP: the device has no slots; EPERM: only root, the daemon's own user and users of
- * --direct-users may borrow; EBUSY: no slot is free; EINVAL: flags, or the client has a slot. The
- * text of the error says why.
+ * EOPNOTSUPP: the device has no slots, or is not faster so (XR_LEND_FASTER); EPERM: only root, the
+ * daemon's own user and users of --direct-users may borrow; EBUSY: no slot is free; EINVAL: flags,
+ * or the client has a slot. The text of the error says why.
  */
 #define XR_LEND_PORTS 8
 #define XR_LEND_VIEW 1
 #define XR_LEND_INBOX 2
+#define XR_LEND_FASTER 4 /* only if programs are as fast so, or faster, as by the daemon */
 struct xr_lend_req {
 	__u32 flags; /* XR_LEND_* */
 	__u32 reserved;

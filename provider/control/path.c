@@ -11,7 +11,7 @@ bool xp_path_of_word(const char *word, enum xp_path *path)
 		[XP_PATH_AUTO] = "auto",
 	};
 
-	*path = XP_PATH_DAEMON;
+	*path = XP_PATH_AUTO;
 	if (!word || !*word)
 		return true;
 	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

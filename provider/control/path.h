@@ -8,7 +8,7 @@
 enum xp_path {
 	XP_PATH_DAEMON, /* the daemon */
 	XP_PATH_DIRECT, /* the program; a device cannot be opened where it may not */
-	XP_PATH_AUTO,	/* the program where it may, else the daemon */
+	XP_PATH_AUTO,	/* the default: the program where it may and is as fast, else the daemon */
 };
 
 /* The words in this order, separated by commas, for messages */

@@ -110,9 +110,10 @@ static void set_fds(struct xp_lent *lent, const int *fds)
 	lent->rules = fds[2 + lent->rep.ports];
 }
 
-static int borrow(struct xp_context *ctx, struct xp_lent *lent)
+/* flags: XR_LEND_FASTER or 0 */
+static int borrow(struct xp_context *ctx, struct xp_lent *lent, uint32_t flags)
 {
-	struct xr_lend_req req = { 0 };
+	struct xr_lend_req req = { .flags = flags };
 	int fds[XR_LEND_PORTS + 3], give[2], err;
 	struct xp_call call = {
 		.type = XR_MSG_LEND,
@@ -146,7 +147,7 @@ static int borrow(struct xp_context *ctx, struct xp_lent *lent)
 }
 
 /* Returns an error, and its reason in the connection's text. */
-static int open_host(struct xp_context *ctx)
+static int open_host(struct xp_context *ctx, uint32_t flags)
 {
 	struct xp_host_env env = {
 		.attr = &ctx->attr,
@@ -174,7 +175,7 @@ static int open_host(struct xp_context *ctx)
 	if (env.lent.inbox < 0)
 		xp_debug("%s: programs of this host send by the kernel only: %s",
 			 ctx->dev->ibdev.name, strerror(-env.lent.inbox));
-	err = borrow(ctx, &env.lent);
+	err = borrow(ctx, &env.lent, flags);
 	if (!err)
 		err = ops->open(&env, &ctx->host);
 	if (err)
@@ -204,7 +205,7 @@ int xp_direct_path_open(struct xp_context *ctx)
 
 	if (path == XP_PATH_DAEMON)
 		return 0;
-	err = open_host(ctx);
+	err = open_host(ctx, path == XP_PATH_AUTO ? XR_LEND_FASTER : 0);
 	if (!err) {
 		xp_debug("%s: direct: the transport runs in this process", ctx->dev->ibdev.name);
 		return 0;

@@ -5,7 +5,8 @@
  *
  *   daemon   none
  *   direct   all; the device cannot be opened where that is not possible
- *   auto     those for which the daemon lends sockets; the others go the daemon's way
+ *   auto     the default: those for which the daemon lends sockets, unless its own way is faster;
+ *            the others go the daemon's way
  */
 #ifndef XP_DIRECT_PATH_H
 #define XP_DIRECT_PATH_H

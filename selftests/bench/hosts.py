@@ -88,7 +88,7 @@ class Hosts:
         command += [str(word) for word in program]
         with open(self.run / f"out.{time.monotonic_ns()}", "w+b") as out:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                       env={**os.environ, **(env or {})})
+                                       env={"XROCE_PATH": "daemon", **os.environ, **(env or {})})
         process.output = pathlib.Path(out.name)
         process.command = shlex.join(command[3:])
         return process

@@ -35,8 +35,9 @@ A4=10.77.0.1 B4=10.77.0.2 A6=fd77::1 B6=fd77::2
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
 # XR_PATH: how device contexts of the programs work. Slots for direct ones are UDP sockets.
+export XROCE_PATH=${XR_PATH:-${XROCE_PATH:-daemon}}
 if [[ -n ${XR_PATH-} ]]; then
-	export XROCE_PATH=$XR_PATH XR_IO=${XR_IO:-socket}
+	export XR_IO=${XR_IO:-socket}
 fi
 
 kernel_at_least() {

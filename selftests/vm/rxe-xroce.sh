@@ -14,8 +14,9 @@ build=${XR_BUILD:-$PWD/build}
 work=$(mktemp -d)
 MTU=${MTU:-3506}	# the maximum for native XDP on veth without multi-buffer
 count=0 failures=0
+export XROCE_PATH=${XR_PATH:-daemon}
 if [[ -n ${XR_PATH-} ]]; then
-	export XROCE_PATH=$XR_PATH XR_IO=${XR_IO:-socket}
+	export XR_IO=${XR_IO:-socket}
 fi
 
 setup() {

@@ -1,0 +1,47 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Which contexts are direct if XROCE_PATH does not say so
+
+load helpers
+
+setup_file() {
+	requires root ibv_devinfo ib_send_bw
+	hosts_up
+	daemons_up --io socket
+}
+
+# opens WORD...: prints why a context of device xra is direct or not; each word is a variable of the environment
+opens() {
+	run_on a env -u XROCE_PATH XROCE_DEBUG=1 "$@" ibv_devinfo -d xra 2>&1
+}
+
+@test "contexts of a device that uses sockets are direct, and of one that uses XDP are not" {
+	opens | grep 'xra: direct: the transport runs in this process'
+	opens XROCE_PATH=auto | grep 'xra: direct: the transport runs in this process'
+	daemon_down a
+	daemon_up a --io xdp
+	opens | grep "xra: by the daemon: the device has no sockets to lend: packets go the way 'xdp'"
+	daemon_down a
+	daemon_up a --io socket
+}
+
+@test "programs run directly, and by the daemon without slots" {
+	pair env -u XROCE_PATH ib_send_bw -F -n 500 -p "$PORT" -- env -u XROCE_PATH ib_send_bw -F -n 500 -p "$PORT" "$A4"
+	has_result "$OUT/client"
+	daemon_down a
+	daemon_up a --io socket --slots 0
+	opens | grep 'xra: by the daemon: the device has no sockets to lend: --slots is 0'
+	pair env -u XROCE_PATH ib_send_bw -F -n 500 -p "$PORT" -- env -u XROCE_PATH ib_send_bw -F -n 500 -p "$PORT" "$A4"
+	has_result "$OUT/client"
+}
+
+@test "contexts of the loopback interface go the daemon's way, unless they are to be direct" {
+	daemon_down a
+	nsenter --net="/run/netns/$ID-a" -- "$XROCED" --interface lo --name xra --runtime-dir "$RUN/a" \
+		--bpffs "$RUN/bpf" --user "$DAEMON_USER" --io socket </dev/null >>"$RUN/a/log" 2>&1 3>&- &
+	echo $! >"$RUN/a/pid"
+	disown $!
+	wait_for 10 daemon_running a
+	opens | grep 'xra: by the daemon: all peers are on this host'
+	opens XROCE_PATH=direct | grep 'xra: direct: the transport runs in this process'
+}
