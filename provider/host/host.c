@@ -253,6 +253,7 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 		free_host(h);
 		return err;
 	}
+	xp_view_opened(h);
 	*host = h;
 	return 0;
 }

@@ -358,6 +358,52 @@ void xp_view_store(struct xp_host *h)
 								       : XT_NEVER;
 }
 
+/* ---- the end of the program ---------------------------------------------------------------- */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct xp_host *hosts; /* that have a view */
+
+void xp_view_opened(struct xp_host *h)
+{
+	if (!h->view.v)
+		return;
+	h->view.process = getpid();
+	pthread_mutex_lock(&list_lock);
+	h->view.next_host = hosts;
+	hosts = h;
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void remove_from_list(const struct xp_host *h)
+{
+	struct xp_host **at;
+
+	pthread_mutex_lock(&list_lock);
+	for (at = &hosts; *at && *at != h; at = &(*at)->view.next_host)
+		;
+	if (*at)
+		*at = h->view.next_host;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/*
+ * Programs exit without closing their devices, some of them soon after they have sent. Other
+ * threads may still run: what they hold is left as it is.
+ */
+__attribute__((destructor)) static void store_last(void)
+{
+	if (pthread_mutex_trylock(&list_lock))
+		return;
+	for (struct xp_host *h = hosts; h; h = h->view.next_host) {
+		/* A child has a copy of what its parent had. */
+		if (h->view.process != getpid() || pthread_mutex_trylock(&h->lock))
+			continue;
+		store_sums(h);
+		pthread_mutex_unlock(&h->lock);
+	}
+	pthread_mutex_unlock(&list_lock);
+}
+
 /* ---- open and close ------------------------------------------------------------------------ */
 
 /* Returns the bytes that a view may have, 0: none. A longer file would raise SIGXFSZ. */
@@ -412,6 +458,7 @@ void xp_view_close(struct xp_host *h)
 {
 	struct xp_view *view = &h->view;
 
+	remove_from_list(h);
 	if (view->v && h->engine)
 		store_sums(h);
 	if (view->v)
