@@ -237,6 +237,8 @@ static void sum_counters(struct xd_gsi *g, struct xt_counters *sum)
 		xt_counters_add(sum, xt_engine_counters(xd_worker_engine(workers, i)));
 		xd_worker_resume_no_wake(workers, i);
 	}
+	if (g->add_counters)
+		g->add_counters(g->add_counters_ctx, sum);
 }
 
 /* Responses are as long as requests, and go to the QP that has sent the request. */
@@ -385,6 +387,12 @@ void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx)
 {
 	g->received = fn;
 	g->ctx = ctx;
+}
+
+void xd_gsi_set_counters(struct xd_gsi *g, xd_gsi_counters_fn fn, void *ctx)
+{
+	g->add_counters = fn;
+	g->add_counters_ctx = ctx;
 }
 
 void xd_gsi_set_others(struct xd_gsi *g, xd_gsi_others_fn fn, void *ctx)

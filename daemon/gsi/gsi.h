@@ -63,6 +63,10 @@ void xd_gsi_free(struct xd_gsi *g); /* NULL allowed */
 
 /* Without a receiver (fn NULL), MADs of communication management are dropped and counted. */
 void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx);
+struct xt_counters;
+/* Adds the counters of engines that are not in workers to those of the port. */
+typedef void (*xd_gsi_counters_fn)(void *ctx, struct xt_counters *sum);
+void xd_gsi_set_counters(struct xd_gsi *g, xd_gsi_counters_fn fn, void *ctx); /* NULL: none */
 /* fn NULL: other MADs are dropped and counted. */
 void xd_gsi_set_others(struct xd_gsi *g, xd_gsi_others_fn fn, void *ctx);
 

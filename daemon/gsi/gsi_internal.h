@@ -71,6 +71,8 @@ struct xd_gsi {
 	void *ctx;
 	xd_gsi_others_fn others;
 	void *others_ctx;
+	xd_gsi_counters_fn add_counters;
+	void *add_counters_ctx;
 	struct xd_pma pma;
 	uint64_t pma_bucket; /* of XD_GSI_PMA_RATE */
 	struct gsi_hop hop[GSI_HOPS];

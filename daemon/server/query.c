@@ -14,6 +14,7 @@
 #include "daemon/objects/port.h"
 #include "daemon/umad/umad.h"
 #include "server.h"
+#include "view.h"
 
 /* An OUI that is not assigned, as rdma_rxe has. Programs treat 0 as an error. */
 #define VENDOR_NONE 0xffffff
@@ -210,6 +211,7 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 	const struct xd_link *link = xd_net_link(c->dev->net);
 	const struct speed *speed = speed_of(link->speed_mbps);
 	const bool up = link->up && !c->fault_port;
+	struct xd_sums direct = { 0 };
 
 	p->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	p->phys_state = up ? 5 : 3; /* LinkUp, Disabled: IBTA 14.2.5.6 */
@@ -221,8 +223,11 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 	p->active_width = speed->width;
 	p->max_msg_sz = XR_MAX_MSG_SIZE;
 	/* IBTA 14.2.5.6: P_KeyViolations, Q_KeyViolations */
-	p->bad_pkey_cntr = violations(c->dev, XR_PKEY, 0);
-	p->qkey_viol_cntr = violations(c->dev, XR_QKEY, qkey_errors(c->dev));
+	xd_views_sum(xd_server_of(c), &direct);
+	p->bad_pkey_cntr = violations(c->dev, XR_PKEY, direct.reason[XR_PKEY].packets);
+	p->qkey_viol_cntr = violations(c->dev, XR_QKEY,
+				       direct.reason[XR_QKEY].packets +
+					       direct.transport.qkey_errors + qkey_errors(c->dev));
 	p->netdev_ifindex = link->ifindex;
 	p->link_speed_mbps = link->speed_mbps;
 	memcpy(p->mac, link->mac, sizeof(p->mac));

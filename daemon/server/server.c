@@ -16,11 +16,13 @@
 #include "daemon/base/log_program.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
+#include "daemon/gsi/gsi.h"
 #include "daemon/helper/helper.h"
 #include "daemon/memory/mapping.h"
 #include "daemon/memory/sigbus.h"
 #include "daemon/umad/umad.h"
 #include "scrape.h"
+#include "view.h"
 
 #define BACKLOG 64
 
@@ -236,6 +238,15 @@ static void start_mappings(void)
 		       strerror(-err));
 }
 
+/* The counters of the port are those of direct contexts, too. */
+static void add_counters(void *ctx, struct xt_counters *sum)
+{
+	struct xd_sums sums = { 0 };
+
+	xd_views_sum(ctx, &sums);
+	xt_counters_add(sum, &sums.transport);
+}
+
 int xd_server_open(struct xd_device *dev, struct xd_server **server)
 {
 	struct xd_server *s = *server = server_new(dev);
@@ -253,6 +264,8 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 	if (!err)
 		err = xd_sigbus_start();
 	if (!err) {
+		if (dev->gsi)
+			xd_gsi_set_counters(dev->gsi, add_counters, s);
 		xd_umad_start(&s->objects);
 		start_mappings();
 	}
@@ -305,6 +318,8 @@ bool xd_server_stop(struct xd_server *s)
 	if (!xd_objects_stop(&s->objects))
 		return false;
 	xd_umad_stop(&s->objects);
+	if (s->dev->gsi)
+		xd_gsi_set_counters(s->dev->gsi, NULL, NULL);
 	xd_rdma_cm_free(s->objects.rdma_cm);
 	xd_limits_free(&s->objects.clients.limits); /* connections that end were charged to users */
 	xd_timer_free(s->capture_timer);
