@@ -240,6 +240,7 @@ END
 
 @test "values for systemd and docker do not depend on the shell that prints them" {
 	export LD_PRELOAD=$SANITIZER
+	unset XROCE_PATH
 
 	run -0 "$XROCE" -r "$RUN/a" env --format systemd
 	equal "systemd" "$output" "[Service]
