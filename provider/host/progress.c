@@ -25,7 +25,7 @@
 #define COVERED(ns, passed) ((ns)*5 >= (passed)*4)
 #define LOOK_NS FIRST_TICK_NS
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
-#define SPIN_NS 100000u
+#define SPIN_NS 30000u
 /*
  * A thread of the program may take a packet, and leave its ACK, between the last round and the
  * sleep of this thread, so it looks once more after this time.
