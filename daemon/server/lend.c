@@ -169,8 +169,9 @@ int xd_do_peer(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	struct xr_peer_rep *body;
 	struct xd_client *other;
 
-	if (!c->slot)
-		return xd_refuse(c, -EINVAL, "the connection has no slot");
+	if (!c->slot || q->reserved)
+		return xd_refuse(c, -EINVAL, "%s",
+				 c->slot ? "reserved is not 0" : "the connection has no slot");
 	other = borrower_of(c, q->qpn);
 	if (!other || other->inbox < 0)
 		return xd_refuse(c, -ENOENT,

@@ -30,6 +30,11 @@
 
 /* Calls in which other engines of the host may have sent, before the kernel is asked again */
 #define NEAR_TURNS 8
+/*
+ * Calls of the kernel, each of up to XD_UDP_RX_MESSAGES, after which a message no longer waits for
+ * those in the socket: a stream of other hosts may never leave it empty.
+ */
+#define NEAR_WAITS 64
 
 int xd_udp_rx_init(struct xd_udp *u)
 {
@@ -197,15 +202,21 @@ static uint32_t receive_by_kernel(struct xd_udp *u)
 	}
 	rx->from_kernel = n > 0 ? (uint32_t)n : 0;
 	rx->near_turns = 0;
+	if (rx->near_waits)
+		rx->near_waits = rx->from_kernel < want ? 0 : rx->near_waits - 1;
 	return rx->from_kernel;
 }
 
+/* emptied: what the socket had is received */
 static uint32_t receive_nearby(struct xd_udp *u, bool emptied)
 {
 	struct xd_udp_rx *rx = &u->rx;
-	uint32_t n = u->nearby->receive(u->nearby, emptied, rx->near_about, rx->near_data,
-					XD_UDP_RX_MESSAGES, &rx->near_behind);
+	uint32_t n;
 
+	rx->near_behind = false;
+	n = u->nearby->receive(u->nearby, emptied, rx->near_about, rx->near_data,
+			       XD_UDP_RX_MESSAGES, &rx->near_behind);
+	rx->near_waits = rx->near_behind ? NEAR_WAITS : 0;
 	rx->near_turns++;
 	rx->nearby = n;
 	return n;
@@ -220,15 +231,12 @@ static uint32_t receive_both(struct xd_udp *u)
 	struct xd_udp_rx *rx = &u->rx;
 	uint32_t n = 0;
 
-	if (!rx->near_behind && (rx->near_turns < NEAR_TURNS || !u->nearby->open))
-		n = receive_nearby(u, false);
+	if (!rx->near_waits && (rx->near_turns < NEAR_TURNS || !u->nearby->open))
+		n = receive_nearby(u, rx->near_behind);
 	if (n)
 		return n;
 	n = receive_by_kernel(u);
-	if (n || !u->nearby->pending(u->nearby))
-		return n;
-	rx->near_behind = false;
-	return receive_nearby(u, true);
+	return n || !u->nearby->pending(u->nearby) ? n : receive_nearby(u, true);
 }
 
 static bool receive(struct xd_udp *u)

@@ -590,7 +590,7 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 	in_order = has_other_responses(tx);
 	if (!in_order)
 		join_acks(tx);
-	if (u->nearby)
+	if (u->nearby && u->nearby->peers)
 		send_nearby(u);
 	tx->stalled = true;
 	for (; ports; ports &= ports - 1)

@@ -83,7 +83,8 @@ struct xd_udp_nearby {
 			    struct iovec *data, uint32_t max, bool *behind);
 	/* Returns true if there is more to receive. */
 	bool (*pending)(const struct xd_udp_nearby *n);
-	bool open; /* peers can send; else what they have sent precedes what the socket has */
+	bool open;  /* peers can send; else what they have sent precedes what the socket has */
+	bool peers; /* there is one to which this engine can send */
 };
 
 /* Received messages, which are taken apart into packets */
@@ -96,7 +97,8 @@ struct xd_udp_rx {
 	uint32_t count, at;   /* messages, and the one that is taken apart now */
 	uint32_t from_kernel; /* messages that it gave last */
 	bool nearby;	      /* they are those of near_*, not of the kernel */
-	bool near_behind;     /* they wait until the kernel has nothing left */
+	bool near_behind;     /* the next of them follows others that the socket has */
+	uint32_t near_waits;  /* calls of the kernel until it has given these at the latest */
 	uint32_t near_turns;  /* calls in which they were, since the kernel was asked */
 	struct xd_udp_about near_about[XD_UDP_RX_MESSAGES];
 	struct iovec near_data[XD_UDP_RX_MESSAGES];

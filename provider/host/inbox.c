@@ -2,33 +2,20 @@
 /* The inbox of a context. Writers may store anything into it at any time. */
 #include "inbox.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
+
+#include <xroce/bits.h>
+
+#include "memfd.h"
 
 _Static_assert(sizeof(struct xr_inbox) <= XR_INBOX_RINGS_OFF, "rings are behind the heads");
 _Static_assert(sizeof(struct xr_inbox_message) == XR_INBOX_ALIGN, "messages begin aligned");
 
 int xp_inbox_new(void)
 {
-	struct rlimit limit;
-	int fd, err;
-
-	/* A file that is longer than the limit would raise SIGXFSZ. */
-	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < XR_INBOX_SIZE)
-		return -EFBIG;
-	fd = memfd_create("xroce-inbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -errno;
-	if (!ftruncate(fd, XR_INBOX_SIZE) &&
-	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
+	return xp_memfd_new("xroce-inbox", XR_INBOX_SIZE);
 }
 
 void xp_inbox_map(struct xp_inbox *inbox, int fd)
@@ -57,18 +44,9 @@ void xp_inbox_unmap(struct xp_inbox *inbox)
 	inbox->m = NULL;
 }
 
-/* Returns the number of the lowest bit, and clears it. */
-static uint32_t next_bit(uint64_t *word)
-{
-	uint32_t bit = (uint32_t)__builtin_ctzll(*word);
-
-	*word &= *word - 1;
-	return bit;
-}
-
 void xp_inbox_open(struct xp_inbox *inbox)
 {
-	uint64_t rings;
+	__u64 rings;
 
 	if (!inbox->m)
 		return;
@@ -76,24 +54,24 @@ void xp_inbox_open(struct xp_inbox *inbox)
 		~inbox->broken;
 	inbox->open |= rings;
 	while (rings)
-		__atomic_fetch_and(&inbox->m->ring[next_bit(&rings)].head, ~XR_INBOX_CLOSED,
+		__atomic_fetch_and(&inbox->m->ring[xr_next_bit(&rings)].head, ~XR_INBOX_CLOSED,
 				   __ATOMIC_SEQ_CST);
 }
 
 void xp_inbox_close(struct xp_inbox *inbox)
 {
-	uint64_t rings = inbox->open;
+	__u64 rings = inbox->open;
 
 	inbox->open = 0;
 	while (rings)
-		__atomic_fetch_or(&inbox->m->ring[next_bit(&rings)].head, XR_INBOX_CLOSED,
+		__atomic_fetch_or(&inbox->m->ring[xr_next_bit(&rings)].head, XR_INBOX_CLOSED,
 				  __ATOMIC_SEQ_CST);
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */
 
 /* A ring whose writer breaks the rules is read no more. */
-static void refuse(struct xp_inbox *inbox, uint32_t ring)
+static void refuse_ring(struct xp_inbox *inbox, uint32_t ring)
 {
 	inbox->broken |= 1ull << ring;
 	inbox->open &= ~(1ull << ring);
@@ -101,7 +79,7 @@ static void refuse(struct xp_inbox *inbox, uint32_t ring)
 }
 
 /* Returns how many bytes of a ring were written and not taken. */
-static uint64_t used(const struct xp_inbox *inbox, uint32_t ring)
+static uint64_t unread(const struct xp_inbox *inbox, uint32_t ring)
 {
 	uint64_t head = __atomic_load_n(&inbox->m->ring[ring].head, __ATOMIC_ACQUIRE);
 
@@ -134,6 +112,12 @@ static struct place place_of(const struct xp_inbox *inbox, uint32_t ring)
 	return (struct place){ rings + (size_t)ring * XR_INBOX_RING + at, XR_INBOX_RING - at };
 }
 
+/* A UDP socket gives no message of more packets. */
+static bool has_too_many(const struct xr_inbox_message *m)
+{
+	return m->size && (m->len - 1) / m->size >= XD_UDP_SEGMENTS;
+}
+
 /*
  * Returns the bytes that a message has in the ring, of `left` bytes that were written, 0 if it
  * breaks the rules.
@@ -145,7 +129,7 @@ static uint64_t size_of(const struct xr_inbox_message *m, uint64_t left, uint32_
 
 	if (m->len == XR_INBOX_SKIP)
 		size = to_end;
-	else if (!m->len || m->len > UINT16_MAX || size > to_end)
+	else if (!m->len || m->len > UINT16_MAX || size > to_end || has_too_many(m))
 		return 0;
 	return size <= left ? size : 0;
 }
@@ -163,7 +147,8 @@ struct taking {
  * Takes the messages of a ring, of which `left` bytes were written. Returns what is left, 0 as
  * well if the writer breaks the rules.
  */
-static uint64_t take(struct xp_inbox *inbox, uint32_t ring, uint64_t left, struct taking *t)
+static uint64_t take_messages(struct xp_inbox *inbox, uint32_t ring, uint64_t left,
+			      struct taking *t)
 {
 	struct xr_inbox_message m;
 	struct place at;
@@ -174,7 +159,7 @@ static uint64_t take(struct xp_inbox *inbox, uint32_t ring, uint64_t left, struc
 		memcpy(&m, at.p, sizeof(m)); /* once: the writer may change it */
 		size = size_of(&m, left, at.to_end);
 		if (!size) {
-			refuse(inbox, ring);
+			refuse_ring(inbox, ring);
 			return 0;
 		}
 		if (m.len == XR_INBOX_SKIP)
@@ -191,17 +176,17 @@ static uint64_t take(struct xp_inbox *inbox, uint32_t ring, uint64_t left, struc
 
 static void receive_ring(struct xp_inbox *inbox, uint32_t ring, struct taking *t)
 {
-	uint64_t left = used(inbox, ring);
+	uint64_t left = unread(inbox, ring);
 
 	if (left > XR_INBOX_RING || left % XR_INBOX_ALIGN) {
-		refuse(inbox, ring);
+		refuse_ring(inbox, ring);
 		return;
 	}
-	if (take(inbox, ring, left, t))
+	if (take_messages(inbox, ring, left, t))
 		return;
 	/* The writer sets the bit after the head, if it finds it clear. */
 	__atomic_fetch_and(&inbox->m->ready, ~(1ull << ring), __ATOMIC_SEQ_CST);
-	if (used(inbox, ring))
+	if (unread(inbox, ring))
 		__atomic_fetch_or(&inbox->m->ready, 1ull << ring, __ATOMIC_SEQ_CST);
 }
 
@@ -209,7 +194,7 @@ static void receive_ring(struct xp_inbox *inbox, uint32_t ring, struct taking *t
 static void give_back(struct xp_inbox *inbox)
 {
 	while (inbox->taken) {
-		uint32_t ring = next_bit(&inbox->taken);
+		uint32_t ring = xr_next_bit(&inbox->taken);
 
 		__atomic_store_n(&inbox->m->ring[ring].tail, inbox->tail[ring], __ATOMIC_RELEASE);
 	}

@@ -19,7 +19,7 @@ struct xp_inbox {
 	struct xr_inbox *m;	       /* NULL: there is none */
 	uint64_t open, broken;	       /* bits by ring */
 	uint64_t tail[XR_INBOX_RINGS]; /* the reader's own, which writers cannot change */
-	uint64_t taken;		       /* rings whose messages were received last, by bit */
+	__u64 taken;		       /* rings whose messages were received last, by bit */
 	uint32_t first;		       /* ring that is looked at first */
 };
 

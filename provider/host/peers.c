@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xroce/bits.h>
+
 #include "daemon/io/verdict.h"
 #include "internal.h"
 #include "requests.h"
@@ -32,7 +34,7 @@ static int find_peer(struct xd_udp_nearby *way, const struct xr_addr *dst, uint3
 	struct xp_nearby *n = nearby_of(way);
 	uint32_t rest = qpn % n->h->env.lent.rep.qpn_modulus, slot = rest / 2;
 
-	if (!n->peers || !(rest & 1) || slot >= XR_INBOX_RINGS || !(n->peers >> slot & 1))
+	if (!(rest & 1) || slot >= XR_INBOX_RINGS || !(n->peers >> slot & 1))
 		return -1;
 	if (memcmp(dst, &n->own, sizeof(n->own))) {
 		if (!xd_verdict_is_own(xd_udp_of(n->h->socket)->verdict, dst))
@@ -77,8 +79,9 @@ static void set_ready(struct xp_peer *p)
 		__atomic_fetch_or(&p->m->ready, p->own_bit, __ATOMIC_SEQ_CST);
 }
 
-static int put(const struct xp_nearby *n, struct xp_peer *p, const struct xd_udp_about *about,
-	       const struct iovec *iov, uint32_t iovs, uint32_t len)
+static int put_message(const struct xp_nearby *n, struct xp_peer *p,
+		       const struct xd_udp_about *about, const struct iovec *iov, uint32_t iovs,
+		       uint32_t len)
 {
 	uint64_t head = __atomic_load_n(&p->ring->head, __ATOMIC_RELAXED);
 	uint64_t tail = __atomic_load_n(&p->ring->tail, __ATOMIC_ACQUIRE);
@@ -109,20 +112,21 @@ static int send_to_peer(struct xd_udp_nearby *way, int peer, const struct xd_udp
 			const struct iovec *iov, uint32_t iovs, uint32_t len)
 {
 	struct xp_nearby *n = nearby_of(way);
-	int err = put(n, &n->peer[peer], about, iov, iovs, len);
+	int err = put_message(n, &n->peer[peer], about, iov, iovs, len);
 
 	if (err == -EPIPE)
 		n->peer[peer].used_socket = true;
 	return err;
 }
 
-static uint32_t receive(struct xd_udp_nearby *way, bool emptied, struct xd_udp_about *about,
-			struct iovec *data, uint32_t max, bool *behind)
+static uint32_t receive_from_inbox(struct xd_udp_nearby *way, bool emptied,
+				   struct xd_udp_about *about, struct iovec *data, uint32_t max,
+				   bool *behind)
 {
 	return xp_inbox_receive(&nearby_of(way)->inbox, emptied, about, data, max, behind);
 }
 
-static bool pending(const struct xd_udp_nearby *way)
+static bool inbox_pending(const struct xd_udp_nearby *way)
 {
 	return xp_inbox_pending(&((const struct xp_nearby *)way)->inbox);
 }
@@ -138,16 +142,17 @@ static bool is_inbox(int fd, struct stat *st)
 	       (fcntl(fd, F_GET_SEALS) & seals) == seals;
 }
 
-static void drop(struct xp_nearby *n, uint32_t slot)
+static void drop_peer(struct xp_nearby *n, uint32_t slot)
 {
 	n->peers &= ~(1ull << slot);
+	n->way.peers = n->peers;
 	munmap(n->peer[slot].m, XR_INBOX_SIZE);
 	n->peer[slot].m = NULL;
 }
 
 /* own: the ring that this context may write. Entered. */
-static void attach(struct xp_nearby *n, uint32_t slot, uint32_t own, struct xr_inbox *m,
-		   uint64_t inode)
+static void attach_peer(struct xp_nearby *n, uint32_t slot, uint32_t own, struct xr_inbox *m,
+			uint64_t inode)
 {
 	struct xp_peer *p = &n->peer[slot];
 
@@ -160,6 +165,7 @@ static void attach(struct xp_nearby *n, uint32_t slot, uint32_t own, struct xr_i
 		.used_socket = true,
 	};
 	n->peers |= 1ull << slot;
+	n->way.peers = true;
 	n->h->env.debug("the context of slot %u is sent to through memory while it polls", slot);
 	__atomic_fetch_or(&m->attached, p->own_bit, __ATOMIC_SEQ_CST);
 }
@@ -179,9 +185,9 @@ static void take_inbox(struct xp_host *h, const struct xr_peer_rep *rep, int fd)
 		return;
 	xp_host_enter(h);
 	if (n->peer[rep->slot].m)
-		drop(n, rep->slot);
+		drop_peer(n, rep->slot);
 	if (m->magic == XR_INBOX_MAGIC && m->layout == XR_INBOX_LAYOUT)
-		attach(n, rep->slot, rep->own, m, st.st_ino);
+		attach_peer(n, rep->slot, rep->own, m, st.st_ino);
 	else
 		munmap(m, XR_INBOX_SIZE);
 	xp_host_leave_quietly(h);
@@ -193,9 +199,12 @@ void xp_peer_find(struct xp_host *h, uint32_t qpn)
 	struct xr_peer_rep rep = { 0 };
 	int fd = -1;
 
-	if (!h->nearby.inbox.m ||
-	    h->env.request_fd(h->env.arg, XR_MSG_PEER, &req, sizeof(req), &rep, sizeof(rep), &fd))
+	if (!h->nearby.inbox.m)
 		return;
+	if (h->env.request_fd(h->env.arg, XR_MSG_PEER, &req, sizeof(req), &rep, sizeof(rep), &fd)) {
+		h->env.why[0] = '\0'; /* there need not be one */
+		return;
+	}
 	take_inbox(h, &rep, fd);
 	close(fd);
 }
@@ -206,8 +215,8 @@ void xp_nearby_init(struct xp_host *h)
 	h->nearby.way = (struct xd_udp_nearby){
 		.peer = find_peer,
 		.send = send_to_peer,
-		.receive = receive,
-		.pending = pending,
+		.receive = receive_from_inbox,
+		.pending = inbox_pending,
 	};
 	xp_inbox_map(&h->nearby.inbox, h->env.lent.inbox);
 	h->env.lent.inbox = -1;
@@ -215,9 +224,9 @@ void xp_nearby_init(struct xp_host *h)
 
 void xp_nearby_free(struct xp_host *h)
 {
-	uint64_t peers = h->nearby.peers;
+	__u64 peers = h->nearby.peers;
 
-	for (; peers; peers &= peers - 1)
-		drop(&h->nearby, (uint32_t)__builtin_ctzll(peers));
+	while (peers)
+		drop_peer(&h->nearby, xr_next_bit(&peers));
 	xp_inbox_unmap(&h->nearby.inbox);
 }

@@ -14,6 +14,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include <xroce/bits.h>
+
 #include "daemon/udp/udp.h"
 #include "internal.h"
 #include "requests.h"
@@ -31,6 +33,8 @@
 #define GATHER 32
 /* A call that posts receives as well if there was no poll for so long. */
 #define RECEIVE_NS 5000u
+/* Rounds before a thread sleeps; what is left then is due at once. */
+#define LAST_ROUNDS 16
 /* Rounds for other threads in one call, before the progress thread does the rest */
 #define FOR_OTHERS 8
 /* ACKs and short answers that may wait; READ responses do not */
@@ -62,30 +66,21 @@ static uint64_t take(__u64 *word)
 	return __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Returns the number of the lowest bit, and clears it. */
-static uint32_t next_bit(uint64_t *word)
-{
-	uint32_t bit = (uint32_t)__builtin_ctzll(*word);
-
-	*word &= *word - 1;
-	return bit;
-}
-
 /* Words are cleared from the top level down, see ring.h. */
 static void answer_doorbells(struct xp_host *h)
 {
-	uint64_t bits0 = take(&h->doorbell->bits0), bits1, bits2;
+	__u64 bits0 = take(&h->doorbell->bits0), bits1, bits2;
 
 	while (bits0) {
-		uint32_t middle = next_bit(&bits0);
+		uint32_t middle = xr_next_bit(&bits0);
 
 		bits1 = take(&h->doorbell->bits1[middle]);
 		while (bits1) {
-			uint32_t leaf = middle * 64 + next_bit(&bits1);
+			uint32_t leaf = middle * 64 + xr_next_bit(&bits1);
 
 			bits2 = take(&h->doorbell->bits2[leaf]);
 			while (bits2) {
-				uint32_t slot = leaf * 64 + next_bit(&bits2);
+				uint32_t slot = leaf * 64 + xr_next_bit(&bits2);
 
 				if (slot < XP_HOST_QPS && h->qp_of_slot[slot])
 					xt_qp_doorbell(h->qp_of_slot[slot], h->now);
@@ -327,16 +322,20 @@ static void close_inbox(struct xp_host *h)
 
 /*
  * Before a thread sleeps until the socket is readable: peers of the host use it from now on, and
- * all that they have written into the inbox is received. Returns the packets received.
+ * what they have written into the inbox is received. If packets come so fast that some are left,
+ * the next round is due now. Returns the packets received.
  */
 static unsigned int last_rounds(struct xp_host *h, bool hold, uint64_t keep)
 {
-	unsigned int n, total;
+	unsigned int total = 0;
 
 	close_inbox(h);
-	total = do_round(h, hold, keep);
-	while (xd_socket_pending(h->socket) && (n = do_round(h, hold, keep)))
-		total += n;
+	for (int i = 0; i < LAST_ROUNDS; i++) {
+		total += do_round(h, hold, keep);
+		if (!xd_socket_pending(h->socket))
+			return total;
+	}
+	__atomic_store_n(&h->next, h->now, __ATOMIC_RELAXED);
 	return total;
 }
 

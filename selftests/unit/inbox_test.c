@@ -156,6 +156,14 @@ static void test_refusals(void)
 		end();
 	}
 	start();
+	put_at(0, 64 * 100 + 1, 6528);
+	TAP_OK(is_refused(), "so is one with a message of 65 packets");
+	end();
+	start();
+	put_at(0, 64 * 100, 6464);
+	TAP_OK(receive() == 1, "but not one of 64");
+	end();
+	start();
 	inbox.tail[RING] = XR_INBOX_RING - 128;
 	put_at(XR_INBOX_RING - 128, 100, 192);
 	TAP_OK(is_refused(), "so is one with a message across its end");

@@ -53,4 +53,4 @@ $(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(
 # Sockets above a kernel that only notes what it is given
 $(eval $(call test_program,unit/udp,selftests/unit/udp_test.c daemon/io/gso_run.c $(addprefix daemon/base/,log.c loop.c) \
 	$(addprefix daemon/udp/,receive.c send.c udp_socket.c),transport,-lisal -lz,,parallel))
-$(eval $(call test_program,unit/inbox,selftests/unit/inbox_test.c provider/host/inbox.c,,,,parallel))
+$(eval $(call test_program,unit/inbox,selftests/unit/inbox_test.c $(addprefix provider/host/,inbox.c memfd.c),,,,parallel))

@@ -322,6 +322,7 @@ static void put_two(void)
 static void test_send_near(void)
 {
 	udp->nearby = &nearby;
+	nearby.peers = true;
 	put(SEND);
 	put(XR_OP_SEND_ONLY, NEAR, 8);
 	flush_near(0, 0);
@@ -382,6 +383,15 @@ static void test_receive_near(void)
 		got[i] = receive_one();
 	TAP_OK(!strncmp(got, "knn", 3) && !follows,
 	       "what an engine sent through the kernel comes before what it sends now: %.3s", got);
+	while (receive_one() != '-')
+		;
+	waiting = 2000;
+	waiting_near = 1;
+	follows = true;
+	for (uint32_t i = 0; i < 100 && waiting_near; i++)
+		receive_one();
+	TAP_OK(!waiting_near && waiting, "a socket that is never empty does not delay it for ever");
+	waiting = 0;
 	waiting_near = 1;
 	follows = true;
 	TAP_OK(xd_socket_pending(&udp->socket) && receive_one() == 'n' &&
