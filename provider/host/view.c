@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "daemon/io/tables.h"
 #include "internal.h"
+#include "memfd.h"
 
 /* QPs in one call, and the time until the next ones follow */
 #define AT_ONCE 16
@@ -406,32 +406,12 @@ __attribute__((destructor)) static void store_last(void)
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-/* Returns the bytes that a view may have, 0: none. A longer file would raise SIGXFSZ. */
-static off_t size_of_view(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= XR_VIEW_SIZE_RINGS)
-		return (off_t)XR_VIEW_SIZE_RINGS;
-	return limit.rlim_cur >= XR_VIEW_SIZE ? (off_t)XR_VIEW_SIZE : 0;
-}
-
+/* Without room for the rings, captures do not see the context. */
 int xp_view_new(void)
 {
-	const off_t size = size_of_view();
-	int fd, err;
+	int fd = xp_memfd_new("xroce-view", XR_VIEW_SIZE_RINGS);
 
-	if (!size)
-		return -EFBIG;
-	fd = memfd_create("xroce-view", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -errno;
-	if (!ftruncate(fd, size) &&
-	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
+	return fd == -EFBIG ? xp_memfd_new("xroce-view", XR_VIEW_SIZE) : fd;
 }
 
 void xp_view_open(struct xp_host *h, int fd)

@@ -68,21 +68,7 @@ static void load(void)
 
 /* ---- lending ------------------------------------------------------------------------------ */
 
-static int request_for_host(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
-			    size_t rep_len)
-{
-	struct xp_context *ctx = arg;
-	struct xp_call call = {
-		.type = type,
-		.req = req,
-		.req_len = req_len,
-		.rep = rep,
-		.rep_len = rep_len,
-	};
-
-	return xp_conn_call(&ctx->conn, &call); /* under conn_lock, as is the request served */
-}
-
+/* Under conn_lock, as is the request that the host serves. fd: NULL: the reply has none */
 static int request_fd_for_host(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
 			       size_t rep_len, int *fd)
 {
@@ -94,11 +80,17 @@ static int request_fd_for_host(void *arg, uint32_t type, const void *req, size_t
 		.rep = rep,
 		.rep_len = rep_len,
 		.rep_fds = fd,
-		.rep_room = 1,
+		.rep_room = fd != NULL,
 	};
 	int err = xp_conn_call(&ctx->conn, &call);
 
-	return err || call.rep_nfds == 1 ? err : -EPROTO;
+	return err || call.rep_nfds == call.rep_room ? err : -EPROTO;
+}
+
+static int request_for_host(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
+			    size_t rep_len)
+{
+	return request_fd_for_host(arg, type, req, req_len, rep, rep_len, NULL);
 }
 
 static void set_fds(struct xp_lent *lent, const int *fds)

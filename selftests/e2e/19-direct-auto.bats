@@ -3,6 +3,7 @@
 # Which contexts are direct if XROCE_PATH does not say so
 
 load helpers
+load direct
 
 setup_file() {
 	requires root ibv_devinfo ib_send_bw
@@ -36,12 +37,7 @@ opens() {
 }
 
 @test "contexts of the loopback interface go the daemon's way, unless they are to be direct" {
-	daemon_down a
-	nsenter --net="/run/netns/$ID-a" -- "$XROCED" --interface lo --name xra --runtime-dir "$RUN/a" \
-		--bpffs "$RUN/bpf" --user "$DAEMON_USER" --io socket </dev/null >>"$RUN/a/log" 2>&1 3>&- &
-	echo $! >"$RUN/a/pid"
-	disown $!
-	wait_for 10 daemon_running a
+	lo_daemon_up
 	opens | grep 'xra: by the daemon: all peers are on this host'
 	opens XROCE_PATH=direct | grep 'xra: direct: the transport runs in this process'
 }

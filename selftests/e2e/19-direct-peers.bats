@@ -123,11 +123,6 @@ on_lo() {
 }
 
 @test "perftest runs on the loopback interface with one or two direct ends" {
-	daemon_down a
-	nsenter --net="/run/netns/$ID-a" -- "$XROCED" --interface lo --name xra --runtime-dir "$RUN/a" \
-		--bpffs "$RUN/bpf" --user "$DAEMON_USER" --io socket </dev/null >>"$RUN/a/log" 2>&1 3>&- &
-	echo $! >"$RUN/a/pid"
-	disown $!
-	wait_for 10 daemon_running a
+	lo_daemon_up
 	each_way on_lo
 }
