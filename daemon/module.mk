@@ -3,7 +3,7 @@
 # Folders from the lowest level to the highest: docs/architecture.md
 base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c json.c landlock.c log.c loop.c \
 	memory_file.c name_lock.c notify.c openmetrics.c options.c peer.c privileges.c process.c reaper.c seccomp.c spawner.c)
-helper_SRCS := $(addprefix daemon/helper/,calls.c disconnect.c dreqs.c execute.c process.c serve.c solicit.c steer.c)
+helper_SRCS := $(addprefix daemon/helper/,calls.c disconnect.c dreqs.c execute.c process.c ring.c serve.c solicit.c steer.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 # Rules of fault injection as text
 fault_text_SRCS := fault_errors.c fault_packets.c fault_requests.c fault_select.c fault_text.c fault_when.c fault_words.c

@@ -10,6 +10,7 @@
 #include <linux/audit.h>
 #include <linux/bpf.h>
 #include <linux/filter.h>
+#include <linux/io_uring.h>
 #include <linux/seccomp.h>
 #include <linux/timerfd.h>
 #include <sched.h>
@@ -98,8 +99,13 @@ static const struct rule allowed[] = {
 	/* sockets; connecting is over. Ports are bound for programs that borrow sockets. */
 	IF(MAIN, socket, 0, ~0u, AF_UNIX), IF(MAIN | HELP, socket, 0, ~0u, AF_INET),
 	IF(MAIN, socket, 0, ~0u, AF_INET6), IF(HELP, socket, 0, ~0u, AF_XDP),
-	FOR(MAIN | HELP, socketpair), FOR(MAIN | HELP, accept4), FOR(MAIN, shutdown),
+	FOR(MAIN | HELP, socketpair), FOR(MAIN | HELP, accept4), FOR(MAIN | HELP, shutdown),
 	FOR(MAIN, getsockname), FOR(MAIN, bind),
+	/* programs that use sockets by an io_uring of their own */
+	FOR(HELP, pidfd_getfd),
+	IF(HELP, io_uring_register, 1, ~0u, IORING_REGISTER_RESTRICTIONS),
+	IF(HELP, io_uring_register, 1, ~0u, IORING_REGISTER_FILES),
+	IF(HELP, io_uring_register, 1, ~0u, IORING_REGISTER_ENABLE_RINGS),
 	FOR(ALL, getsockopt), FOR(ALL, setsockopt),
 	FOR(ALL, sendto), FOR(ALL, recvfrom), FOR(ALL, sendmsg), FOR(ALL, recvmsg),
 	FOR(ALL, sendmmsg), FOR(ALL, recvmmsg),

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The daemon's side of the protocol */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "daemon/base/fd_message.h"
 #include "helper.h"
 #include "process.h"
 #include "protocol.h"
+
+#define REPLACE_MS 5000
 
 int xd_helper_take(struct xd_helper *h, int listen_fd, int lock_fd, int pins_fd)
 {
@@ -102,4 +106,58 @@ int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write)
 int xd_helper_xdp_socket(int ticket)
 {
 	return ask(ticket, &(struct xd_helper_request){ .op = XD_HELPER_XDP_SOCKET });
+}
+
+int xd_helper_ring(int ticket, uint32_t ring, uint32_t slot, const int *fds, uint32_t n,
+		   enum xd_ring_step *step)
+{
+	const struct xd_helper_request r = { .op = XD_HELPER_RING, .ring = ring, .slot = slot };
+	struct xd_helper_reply rep;
+	uint32_t none = 0;
+	int err;
+
+	*step = XD_RING_PREPARE;
+	if (ticket < 0)
+		return -EOPNOTSUPP;
+	err = xd_message_send(ticket, &r, sizeof(r), fds, n, 0);
+	if (!err)
+		err = xd_message_receive(ticket, &rep, sizeof(rep), NULL, &none, 0);
+	if (err)
+		return err;
+	*step = rep.step;
+	return rep.status > 0 ? -EPROTO : rep.status;
+}
+
+static int wait_for_reply(int sock)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	struct xd_helper_reply rep;
+	uint32_t none = 0;
+	int err;
+
+	if (poll(&p, 1, REPLACE_MS) <= 0)
+		return -ETIMEDOUT;
+	err = xd_message_receive(sock, &rep, sizeof(rep), NULL, &none, MSG_DONTWAIT);
+	return err ? err : rep.status > 0 ? -EPROTO : rep.status;
+}
+
+int xd_helper_replace(struct xd_helper *h, uint32_t slot, int fd, uint32_t receive_buffer)
+{
+	const struct xd_helper_request r = {
+		.op = XD_HELPER_REPLACE,
+		.slot = slot,
+		.receive_buffer = receive_buffer,
+	};
+	int pair[2], fds[XD_REPLACE_FDS], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	fds[0] = fd;
+	fds[1] = pair[1];
+	err = xd_message_send(xd_helper_fd(h), &r, sizeof(r), fds, XD_REPLACE_FDS, 0);
+	close(pair[1]);
+	if (!err)
+		err = wait_for_reply(pair[0]);
+	close(pair[0]);
+	return err;
 }

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "protocol.h"
+
 struct xd_dreqs;
 struct xd_helper;
 struct xd_options;
@@ -63,5 +65,21 @@ struct xd_mapped {
 /* -EINVAL: the file is not on tmpfs or hugetlbfs; -EACCES: the program may not open it. */
 int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write);
 int xd_helper_xdp_socket(int ticket);
+/*
+ * Restricts the io_uring of a program to sending and receiving, registers sockets as its fixed
+ * files in this order, and enables it. The first one receives. After an error, *step says which
+ * step failed, and the sockets may be in use for all that. So xd_helper_replace() has to follow a
+ * call in any case, before the slot is lent again. Returns 0 or -errno.
+ */
+int xd_helper_ring(int ticket, uint32_t ring, uint32_t slot, const int *fds, uint32_t n,
+		   enum xd_ring_step *step);
+
+/*
+ * Takes the socket that received for a slot out of the group of its port, for good, whoever uses
+ * it: `fd`, the last one of the group, has its place then, and a receive buffer of so many bytes,
+ * as the kernel counts them. -ENOENT: no program has got that socket, so it remains; `fd` does not
+ * change. Any thread, but one at a time. Waits some seconds for the helper at most.
+ */
+int xd_helper_replace(struct xd_helper *h, uint32_t slot, int fd, uint32_t receive_buffer);
 
 #endif /* XD_HELPER_H */

@@ -22,11 +22,27 @@ enum xd_helper_op {
 	XD_HELPER_TAKE = 1,
 	XD_HELPER_STEER,   /* steer RoCE to the first RX queues; once, before TAKE */
 	XD_HELPER_SOLICIT, /* resolve a neighbour */
+	/*
+	 * A loan by RING has ended: the socket that received leaves its group and its interface, so
+	 * that another one takes its place. Descriptors: that one, which is the last of the group,
+	 * and a socket for the reply.
+	 */
+	XD_HELPER_REPLACE,
 
 	/* By a ticket. The reply has a descriptor if its status is 0. */
 	XD_HELPER_OPEN_MAPPED, /* the file of a shared mapping */
 	XD_HELPER_XDP_SOCKET,  /* an AF_XDP socket, to pin memory */
+	/*
+	 * Give the program the use of sockets by an io_uring that it has. No descriptor in the
+	 * reply. Descriptors: the one that receives, which the helper keeps until REPLACE or the
+	 * end, and those that send.
+	 */
+	XD_HELPER_RING,
 };
+
+#define XD_HELPER_SLOTS 64 /* sockets of RING that the helper keeps at a time */
+#define XD_RING_FILES 9	   /* most descriptors of RING */
+#define XD_REPLACE_FDS 2
 
 enum xd_helper_take_fds { XD_TAKE_LISTEN, XD_TAKE_LOCK, XD_TAKE_PINS, XD_TAKE_FDS };
 
@@ -38,10 +54,24 @@ struct xd_helper_request {
 	uint8_t local, mac[6]; /* SOLICIT: whether another interface of this host has it, its MAC */
 	uint8_t addr[16];
 	uint32_t served, queues; /* STEER */
+	uint32_t slot;		 /* RING, REPLACE: less than XD_HELPER_SLOTS */
+	uint32_t ring;		 /* RING: number of the descriptor in the program */
+	uint32_t receive_buffer; /* REPLACE: bytes, of the new socket */
+};
+
+/* Steps of RING, the one that failed */
+enum xd_ring_step {
+	XD_RING_PREPARE,  /* by the helper itself */
+	XD_RING_NETWORK,  /* the program has the network namespace of the helper */
+	XD_RING_TAKE,	  /* pidfd_getfd() */
+	XD_RING_RESTRICT, /* EOPNOTSUPP: it is no io_uring; EBADFD: enabled; EBUSY: restricted */
+	XD_RING_REGISTER, /* EBUSY: it has files */
+	XD_RING_ENABLE,
 };
 
 struct xd_helper_reply {
 	int32_t status; /* 0 or -errno */
+	uint32_t step;	/* RING, after an error: enum xd_ring_step */
 };
 
 /* From the helper: a program has connected. */

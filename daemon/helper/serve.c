@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,24 +18,35 @@
 #include "daemon/base/log.h"
 #include "disconnect.h"
 #include "execute.h"
+#include "ring.h"
 #include "steer.h"
 
 #define STACK 65536
+/* Threads that execute RING for one user: as many as there are slots */
+#define USER_RINGS XD_HELPER_SLOTS
+/* Bytes of a receive buffer */
+#define MOST_BUFFER (64 << 20)
 
 /*
  * A program with a ticket. While a thread executes its request, the ticket is not watched, and
- * only the thread uses the program.
+ * only the thread uses the program, but for the links and `gives`.
  */
-struct program {
+struct xd_served {
 	struct xd_serving *state;
+	struct xd_served *next, **pprev;
 	int ticket;
 	struct xd_helper_peer peer;
 	struct xd_helper_request request;
+	int files[XD_RING_FILES]; /* RING */
+	uint32_t n_files;
+	uint32_t loan;	 /* word of it */
+	sem_t has_files; /* the thread has descriptors of its own */
+	bool gives;	 /* a thread executes RING; atomic */
 };
 
 /* ---- events ---------------------------------------------------------------------- */
 
-/* data: address of the descriptor in struct xd_serving, or a struct program */
+/* data: address of the descriptor in struct xd_serving, or a struct xd_served */
 static int watch(struct xd_serving *s, int fd, void *data)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = data };
@@ -44,16 +56,22 @@ static int watch(struct xd_serving *s, int fd, void *data)
 
 /* ---- programs -------------------------------------------------------------------- */
 
-static void program_free(struct program *p)
+static void program_free(struct xd_served *p)
 {
 	p->state->programs--;
+	/* A thread that ends may still have the ticket open, with which the watch would remain. */
+	epoll_ctl(p->state->epoll, EPOLL_CTL_DEL, p->ticket, NULL);
+	*p->pprev = p->next;
+	if (p->next)
+		p->next->pprev = p->pprev;
+	sem_destroy(&p->has_files);
 	xd_helper_peer_close(&p->peer);
 	close(p->ticket);
 	free(p);
 }
 
 /* If the reply cannot be sent, the next event of the ticket is its end. */
-static void serve(struct program *p)
+static void serve(struct xd_served *p)
 {
 	int fd = xd_helper_execute(&p->peer, &p->request);
 	struct xd_helper_reply rep = { .status = fd < 0 ? fd : 0 };
@@ -66,14 +84,14 @@ static void serve(struct program *p)
 /* Gives the program back, which may be freed at once. */
 static void *serve_in_thread(void *arg)
 {
-	struct program *p = arg;
+	struct xd_served *p = arg;
 
 	serve(p);
 	watch(p->state, p->ticket, p);
 	return NULL;
 }
 
-static void start_thread(struct program *p)
+static int start_thread(struct xd_served *p, void *(*run)(void *))
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -83,37 +101,183 @@ static void start_thread(struct program *p)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&thread, &attr, serve_in_thread, p);
+	err = pthread_create(&thread, &attr, run, p);
 	pthread_attr_destroy(&attr);
-	if (err)
-		serve_in_thread(p);
+	return -err;
 }
 
-static void on_ticket(struct program *p)
+/* ---- rings ----------------------------------------------------------------------- */
+
+/*
+ * A program that hangs may never let its thread go, which then outlives this process. So the thread
+ * has descriptors of its own, and none of what the next daemon waits for.
+ */
+static void *give_in_thread(void *arg)
+{
+	struct xd_served *p = arg;
+	struct xd_helper_reply rep = { .status = xd_ring_unshare() };
+	int kept[XD_RING_FILES + 3], files[XD_RING_FILES];
+	struct xd_lent *lent = &p->state->lent[p->request.slot];
+	const struct xd_ring_loan loan = {
+		.ring = p->request.ring,
+		.files = files,
+		.n = p->n_files,
+		.word = &lent->word,
+		.loan = p->loan,
+	};
+	uint32_t n = p->n_files;
+	enum xd_ring_step step = XD_RING_PREPARE;
+	bool unshared = !rep.status;
+
+	memcpy(files, p->files, sizeof(files));
+	memcpy(kept, p->files, sizeof(files));
+	kept[n] = p->ticket;
+	kept[n + 1] = p->peer.pidfd;
+	kept[n + 2] = p->state->epoll;
+	sem_post(&p->has_files);
+	if (unshared) {
+		xd_ring_keep_only(kept, n + 3);
+		rep.status = xd_ring_give(&p->peer, &loan, &step);
+	}
+	rep.step = step;
+	xd_message_send(p->ticket, &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
+	__atomic_store_n(&p->gives, false, __ATOMIC_RELEASE);
+	watch(p->state, p->ticket, p);
+	return NULL;
+}
+
+/* A program that hangs costs a thread. */
+static bool has_threads_left(const struct xd_served *p)
 {
 	uint32_t n = 0;
-	int err = xd_message_receive(p->ticket, &p->request, sizeof(p->request), NULL, &n,
-				     MSG_DONTWAIT);
 
+	for (const struct xd_served *q = p->state->first; q; q = q->next)
+		n += q->peer.uid == p->peer.uid && __atomic_load_n(&q->gives, __ATOMIC_ACQUIRE);
+	return n < USER_RINGS;
+}
+
+static int check_ring(const struct xd_served *p)
+{
+	const struct xd_helper_request *r = &p->request;
+
+	if (!p->n_files || r->slot >= XD_HELPER_SLOTS)
+		return -EINVAL;
+	if (p->state->lent[r->slot].sock >= 0)
+		return -EBUSY;
+	return has_threads_left(p) ? 0 : -EAGAIN;
+}
+
+/* Keeps the socket that receives, and closes the others, once the thread has them. */
+static void give(struct xd_served *p)
+{
+	struct xd_helper_reply rep = { .status = check_ring(p), .step = XD_RING_PREPARE };
+	struct xd_lent *lent = &p->state->lent[p->request.slot % XD_HELPER_SLOTS];
+
+	if (!rep.status) {
+		p->loan = xd_ring_next(__atomic_load_n(&lent->word, __ATOMIC_ACQUIRE));
+		__atomic_store_n(&lent->word, p->loan, __ATOMIC_RELEASE);
+		p->gives = true;
+		rep.status = start_thread(p, give_in_thread);
+		if (!rep.status) {
+			lent->sock = p->files[0];
+			while (sem_wait(&p->has_files) && errno == EINTR)
+				;
+			xd_fds_close(p->files + 1, p->n_files - 1);
+			return;
+		}
+		p->gives = false;
+		watch(p->state, p->ticket, p);
+	}
+	xd_fds_close(p->files, p->n_files);
+	xd_message_send(p->ticket, &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
+}
+
+static int replace_socket(struct xd_serving *s, const struct xd_helper_request *r, int sock)
+{
+	const int size = r->receive_buffer / 2 < MOST_BUFFER ? (int)r->receive_buffer / 2
+							     : MOST_BUFFER;
+	struct xd_lent *lent;
+	uint32_t loan;
+	int err;
+
+	if (r->slot >= XD_HELPER_SLOTS)
+		return -EINVAL;
+	lent = &s->lent[r->slot];
+	loan = __atomic_load_n(&lent->word, __ATOMIC_ACQUIRE) & ~(uint32_t)XD_RING_LOAN;
+	if (lent->sock < 0 || xd_ring_set_use(&lent->word, loan, XD_RING_CANCELLED)) {
+		err = -ENOENT;
+	} else {
+		/* without the privilege it has the buffer that the daemon could set */
+		setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+		err = xd_ring_retire(lent->sock);
+	}
+	if (lent->sock < 0 || (err && err != -ENOENT))
+		return err;
+	close(lent->sock);
+	lent->sock = -1;
+	return err;
+}
+
+static void replace(struct xd_serving *s, const struct xd_helper_request *r, const int *fds,
+		    uint32_t n)
+{
+	struct xd_helper_reply rep = { 0 };
+
+	if (n != XD_REPLACE_FDS)
+		return;
+	rep.status = replace_socket(s, r, fds[0]);
+	xd_message_send(fds[1], &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
+}
+
+/* The next daemon needs the port of the interface, whatever programs go on with their rings. */
+static void retire_all(struct xd_serving *s)
+{
+	for (uint32_t i = 0; i < XD_HELPER_SLOTS; i++)
+		if (s->lent[i].sock >= 0)
+			xd_ring_retire(s->lent[i].sock);
+}
+
+/* ---- requests by tickets ----------------------------------------------------------- */
+
+static void on_ticket(struct xd_served *p)
+{
+	int err;
+
+	p->n_files = XD_RING_FILES;
+	err = xd_message_receive(p->ticket, &p->request, sizeof(p->request), p->files, &p->n_files,
+				 MSG_DONTWAIT);
 	if (err == -EAGAIN)
 		return;
-	if (err)
+	if (err) {
 		program_free(p);
-	else if (xd_helper_may_block(&p->request))
-		start_thread(p);
-	else
+		return;
+	}
+	if (p->request.op == XD_HELPER_RING) {
+		give(p);
+		return;
+	}
+	xd_fds_close(p->files, p->n_files);
+	if (!xd_helper_may_block(&p->request))
 		serve(p);
+	else if (start_thread(p, serve_in_thread))
+		serve_in_thread(p);
 }
 
 /* Takes over the ticket. */
 static int program_new(struct xd_serving *s, int connection, int ticket)
 {
-	struct program *p = calloc(1, sizeof(*p));
+	struct xd_served *p = calloc(1, sizeof(*p));
 	int err = p ? 0 : -ENOMEM;
 
 	if (p) {
 		p->state = s;
 		s->programs++;
+		p->next = s->first;
+		if (p->next)
+			p->next->pprev = &p->next;
+		p->pprev = &s->first;
+		s->first = p;
+		sem_init(&p->has_files, 0, 0);
 		p->ticket = ticket;
 		xd_helper_peer_open(&p->peer, connection);
 		err = watch(s, ticket, p);
@@ -210,7 +374,7 @@ static void steer(struct xd_serving *s, uint32_t served, uint32_t queues)
 static bool on_daemon(struct xd_serving *s)
 {
 	struct xd_helper_request r;
-	int fds[XD_TAKE_FDS];
+	int fds[XD_TAKE_FDS]; /* more than those of the other requests */
 	uint32_t n = XD_TAKE_FDS;
 	int err = xd_message_receive(s->sock, &r, sizeof(r), fds, &n, MSG_DONTWAIT);
 
@@ -220,6 +384,8 @@ static bool on_daemon(struct xd_serving *s)
 		take(s, fds, n);
 		return true;
 	}
+	if (r.op == XD_HELPER_REPLACE)
+		replace(s, &r, fds, n);
 	xd_fds_close(fds, n);
 	if (r.op == XD_HELPER_STEER)
 		steer(s, r.served, r.queues);
@@ -242,6 +408,7 @@ static void remove_pins(int dir_fd)
 void xd_serving_clean_up(struct xd_serving *s, const struct xd_places *places)
 {
 	xd_steer_stop(s->steer);
+	retire_all(s);
 	if (s->taken[XD_TAKE_LISTEN] < 0)
 		return;
 	if (s->taken[XD_TAKE_PINS] >= 0) {
@@ -266,6 +433,9 @@ int xd_serving_open(struct xd_serving *s, int sock, const char *ifname)
 	s->ifname = ifname;
 	s->steer = NULL;
 	s->programs = 0;
+	s->first = NULL;
+	for (uint32_t i = 0; i < XD_HELPER_SLOTS; i++)
+		s->lent[i].word = 0;
 	sigemptyset(&ended);
 	sigaddset(&ended, SIGUSR1);
 	s->signals = signalfd(-1, &ended, SFD_NONBLOCK | SFD_CLOEXEC);

@@ -11,6 +11,14 @@
 #include "protocol.h"
 #include "solicit.h"
 
+struct xd_served;
+
+/* A socket that receives for a program with a ring */
+struct xd_lent {
+	int sock;      /* -1: none */
+	uint32_t word; /* see enum xd_ring_use; atomic */
+};
+
 struct xd_serving {
 	int sock; /* to the daemon */
 	const char *ifname;
@@ -19,7 +27,9 @@ struct xd_serving {
 	struct xd_solicitor solicitor;
 	int disconnect;		/* socket for DREQs, or -errno */
 	int taken[XD_TAKE_FDS]; /* all -1 until the daemon has started */
-	unsigned int programs;	/* that have a ticket */
+	struct xd_lent lent[XD_HELPER_SLOTS];
+	struct xd_served *first; /* programs */
+	unsigned int programs;	 /* that have a ticket */
 };
 
 /*

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -204,6 +207,76 @@ static void test_malformed(void)
 	close(ticket);
 }
 
+/* ---- rings ------------------------------------------------------------------------- */
+
+static int new_ring(void)
+{
+	struct io_uring_params p = { .flags = IORING_SETUP_R_DISABLED };
+
+	return (int)syscall(SYS_io_uring_setup, 4, &p);
+}
+
+/* Returns true if the socket is bound to an interface that does not exist. */
+static bool is_retired(int sock)
+{
+	int interface = 0;
+	socklen_t len = sizeof(interface);
+
+	return !getsockopt(sock, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, &len) &&
+	       interface == INT_MAX;
+}
+
+static int give_ring(int ring, int sock, enum xd_ring_step *step)
+{
+	int program, ticket = new_ticket(&program);
+	int err = xd_helper_ring(ticket, (uint32_t)ring, 3, &sock, 1, step);
+
+	close(program);
+	close(ticket);
+	return err;
+}
+
+static void test_refused_rings(int sock)
+{
+	enum xd_ring_step step;
+
+	TAP_OK(xd_helper_replace(helper, 3, sock, 0) == -ENOENT,
+	       "a socket that no ring has is not replaced");
+	TAP_OK(give_ring(999, sock, &step) == -EBADF && step == XD_RING_TAKE,
+	       "a ring that the program does not have is refused");
+	TAP_OK(give_ring(sock, sock, &step) == -EBUSY && step == XD_RING_PREPARE,
+	       "a slot has one loan at a time");
+	TAP_OK(xd_helper_replace(helper, 3, sock, 0) == -ENOENT && !is_retired(sock),
+	       "a socket is not retired if the ring was refused before");
+	TAP_OK(xd_helper_replace(helper, 1000, sock, 0) == -EINVAL, "slots have limits");
+}
+
+static void test_rings(void)
+{
+	int ring = new_ring(), sock = socket(AF_INET, SOCK_DGRAM, 0);
+	int other = socket(AF_INET, SOCK_DGRAM, 0), err;
+	enum xd_ring_step step;
+
+	MUST(sock >= 0 && other >= 0);
+	if (ring < 0) {
+		tap_skip("the helper restricts a ring", "no io_uring");
+		return;
+	}
+	test_refused_rings(sock);
+	err = give_ring(ring, sock, &step);
+	TAP_OK(!err, "the helper restricts a ring");
+	TAP_OK(syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_FILES, NULL, 0) < 0 &&
+		       errno == EACCES,
+	       "of which the program cannot take the socket");
+	TAP_OK(!xd_helper_replace(helper, 3, other, 0) && is_retired(sock) && !is_retired(other),
+	       "whose socket is retired at the end of the loan");
+	TAP_OK(give_ring(ring, other, &step) == -EACCES && step == XD_RING_RESTRICT,
+	       "a ring is lent once");
+	close(ring);
+	close(sock);
+	close(other);
+}
+
 static void test_second_take(void)
 {
 	char path[300];
@@ -376,6 +449,7 @@ int main(void)
 	test_arrival();
 	test_mapped();
 	test_malformed();
+	test_rings();
 	test_second_take();
 	test_stop();
 	test_list();

@@ -191,6 +191,8 @@ static void end_helper(void)
 	close_fd(&s->epoll);
 	for (int i = 0; i < XD_TAKE_FDS; i++)
 		close_fd(&s->taken[i]);
+	for (int i = 0; i < XD_HELPER_SLOTS; i++)
+		close_fd(&s->lent[i].sock);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

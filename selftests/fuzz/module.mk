@@ -23,7 +23,7 @@ $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \
 	$(transport_SRCS) $(cm_SRCS),-lisal -lz -lpthread))
 
-$(eval $(call fuzzer,helper,$(FUZZ_DIR)/helper_fuzz.c $(addprefix daemon/helper/,serve.c execute.c) \
+$(eval $(call fuzzer,helper,$(FUZZ_DIR)/helper_fuzz.c $(addprefix daemon/helper/,serve.c execute.c ring.c) \
 	$(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c peer.c),-lpthread))
 
 # `make fuzz-seeds` writes the corpora frame, xdp, cm_mad and control, and some inputs of cm. The others are inputs that
