@@ -356,6 +356,7 @@ static int open_io(struct daemon *d)
 		.opt = dev->opt,
 		.link = link,
 		.net = dev->net,
+		.helper = d->helper,
 	};
 
 	return d->io == XD_IO_SOCKET ? xd_udp_io_new(&udp, &dev->io)

@@ -62,6 +62,8 @@ static const struct option_row rows[] = {
 	  NUMBER, AT(workers), 0, 64 },
 	{ "slots", "N", "programs that may borrow sockets, with --io socket, 0: none (64)", NUMBER,
 	  AT(slots), 0, 64 },
+	{ "ring-slots", "N", "of these, for other users by a restricted io_uring, 0: none (32)",
+	  NUMBER, AT(ring_slots), 0, 64 },
 	{ "exit-idle", "SECONDS", "end after that time without programs, 0: never (0)", NUMBER,
 	  AT(exit_idle), 0, 31536000 },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
@@ -250,6 +252,7 @@ static void set_defaults(struct xd_options *o)
 	o->ring_size = 4096;
 	o->uc_rate = 10000;
 	o->slots = 64;
+	o->ring_slots = 32;
 	o->spin_us = 50;
 	o->max_clients = 1024;
 	o->max_qp = o->max_cq = o->max_pd = o->max_ah = o->max_srq = 65536;

@@ -45,6 +45,7 @@ struct xd_options {
 	enum xd_bind_option bind; /* of UDP sockets */
 	uint32_t workers;	  /* with UDP sockets; 0: by processors */
 	uint32_t slots;		  /* with UDP sockets, for programs; 0: none */
+	uint32_t ring_slots;	  /* most of them for users who may not borrow; 0: none */
 	uint32_t exit_idle; /* seconds without programs after which the daemon ends; 0: never */
 	enum xd_attach attach;
 	enum xd_gso_option gso;

@@ -80,6 +80,24 @@ int xd_privileges_user(const char *name)
 	return 0;
 }
 
+static bool may(cap_value_t what)
+{
+	cap_flag_value_t has = CAP_CLEAR;
+	cap_t now = cap_get_proc();
+
+	if (now) {
+		cap_get_flag(now, what, CAP_EFFECTIVE, &has);
+		cap_free(now);
+	}
+	return has == CAP_SET;
+}
+
+bool xd_privileges_becomes(uid_t *uid)
+{
+	*uid = user.uid;
+	return user.set && !geteuid() && may(CAP_SETUID) && may(CAP_SETGID);
+}
+
 /* Another user takes away the signal that this process gets when its parent ends. */
 static void become_user(void)
 {

@@ -3,6 +3,9 @@
 #ifndef XD_PRIVILEGES_H
 #define XD_PRIVILEGES_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 enum xd_role {
 	XD_ROLE_DAEMON,	 /* processes packets, serves programs */
 	XD_ROLE_SPAWNER, /* with the processes that it forks */
@@ -14,6 +17,8 @@ enum xd_role {
  * another user; an empty name: stay the same. Returns -ENOENT if there is no such user.
  */
 int xd_privileges_user(const char *name);
+/* Returns true, and the user, if xd_privileges_drop() will make this process another user. */
+bool xd_privileges_becomes(uid_t *uid);
 
 /*
  * Becomes that user, and drops all capabilities that the role does not need, for good: from the

@@ -75,6 +75,7 @@ struct xd_client {
 	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */
 	uint32_t slot;	      /* of UDP sockets that it has borrowed, plus 1; 0: none */
 	bool slot_ended;      /* no packets arrive there any more */
+	bool slot_ring;	      /* it has the use of them by its io_uring */
 	struct xd_view *view; /* of the direct program; NULL: none */
 	int inbox;	      /* memfd of a program with a slot (inbox.h); -1: none */
 	struct xd_direct_rules *direct_rules; /* for it; NULL: it is not direct */

@@ -76,15 +76,16 @@ static void watch_for_room(struct xd_event_socket *es)
 }
 
 /*
- * Writes one record. Returns false if there is no room. If the client has closed its end, the event
- * is dropped and counts as written.
+ * Writes one record. A direct program has the socket as well, and could make it block. Returns
+ * false if there is no room. If the client has closed its end, the event is dropped and counts as
+ * written.
  */
 static bool write_record(struct xd_event_socket *es, struct xd_event_source *src, uint32_t type)
 {
 	struct xr_async_event ev = { .element = src->cookie, .type = type };
 	size_t len = es->record == XD_RECORD_ASYNC ? sizeof(ev) : sizeof(ev.element);
 
-	if (send(es->fd, &ev, len, MSG_NOSIGNAL) < 0 && errno == EAGAIN)
+	if (send(es->fd, &ev, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EAGAIN)
 		return false;
 	src->written++;
 	return true;

@@ -167,6 +167,7 @@ struct xd_loan {
 	uint32_t ports;
 	int send_fd[XR_LEND_PORTS];
 	uint16_t port[XR_LEND_PORTS]; /* host order */
+	int epoll;		      /* readable if fd is; -1: not for a ring */
 };
 
 struct xd_slots_state {
@@ -201,9 +202,10 @@ struct xd_io_ops {
 	bool (*sends_to)(const struct xd_io *io, const struct xr_addr *group);
 	/* All NULL: there are no slots. */
 	void (*slots)(const struct xd_io *io, struct xd_slots_state *state);
-	int (*lend)(struct xd_io *io, struct xd_loan *loan);
+	int (*lend)(struct xd_io *io, bool ring, struct xd_loan *loan);
 	void (*end_loan)(struct xd_io *io, uint32_t slot);
 	void (*clean_slot)(struct xd_io *io, uint32_t slot);
+	void (*receive_groups)(struct xd_io *io, uint32_t slot, bool on);
 	bool (*receives)(const struct xd_io *io, const struct xr_addr *addr);
 	const char *(*mode)(const struct xd_io *io);
 	void (*show)(const struct xd_io *io, struct json *j);
@@ -300,10 +302,20 @@ static inline void xd_io_slots(const struct xd_io *io, struct xd_slots_state *st
 		io->ops->slots(io, state);
 }
 
-/* Lends a slot. -EOPNOTSUPP: there are none; -EBUSY: none is free. */
-static inline int xd_io_lend(struct xd_io *io, struct xd_loan *loan)
+/*
+ * Lends a slot. ring: the program gets no sockets, but the use of them (xd_helper_ring()). Such a
+ * slot has never been lent otherwise: the one who has had a socket may still have it. -EOPNOTSUPP:
+ * there are none; -EBUSY: none is free.
+ */
+static inline int xd_io_lend(struct xd_io *io, bool ring, struct xd_loan *loan)
 {
-	return io->ops->lend ? io->ops->lend(io, loan) : -EOPNOTSUPP;
+	return io->ops->lend ? io->ops->lend(io, ring, loan) : -EOPNOTSUPP;
+}
+
+/* A slot that is lent for a ring gets datagrams of all multicast groups of the host, or none. */
+static inline void xd_io_receive_groups(struct xd_io *io, uint32_t slot, bool on)
+{
+	io->ops->receive_groups(io, slot, on);
 }
 
 /* No packets arrive at the slot any more. Then clean it. */

@@ -5,9 +5,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/helper/helper.h"
+
+_Static_assert(XD_MAX_SLOTS <= XD_HELPER_SLOTS && XR_LEND_PORTS < XD_RING_FILES,
+	       "what the helper keeps");
 
 static enum xd_udp_slot_state state_of(const struct xd_udp_slots *s, uint32_t slot)
 {
@@ -21,7 +26,8 @@ static void set_state(struct xd_udp_slots *s, uint32_t slot, enum xd_udp_slot_st
 
 /* ---- start and stop ----------------------------------------------------------------------- */
 
-static int open_slot(struct xd_udp_slots *s, uint32_t slot, uint32_t count)
+/* Returns a socket, which is the last one of the group, or a negative error. */
+static int open_receiver(const struct xd_udp_slots *s, uint32_t slot, uint32_t count)
 {
 	const struct xd_udp_place place = { s->ifname, NULL };
 	int fd = xd_udp_open_rx(s->ipv6, &place, true, false), err;
@@ -29,10 +35,18 @@ static int open_slot(struct xd_udp_slots *s, uint32_t slot, uint32_t count)
 	if (fd < 0)
 		return fd;
 	err = xd_udp_keep_slot(fd, count, slot);
-	if (err) {
-		close(fd);
-		return err;
-	}
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+static int open_slot(struct xd_udp_slots *s, uint32_t slot, uint32_t count)
+{
+	int fd = open_receiver(s, slot, count);
+
+	if (fd < 0)
+		return fd;
 	s->receive_buffer = xd_udp_receive_buffer(fd);
 	s->slot[slot] = (struct xd_udp_slot){ .fd = fd, .state = XD_UDP_SLOT_FREE };
 	return 0;
@@ -43,6 +57,7 @@ void xd_udp_slots_open(struct xd_udp_slots *s, uint32_t count)
 {
 	int err = 0;
 
+	pthread_mutex_init(&s->replaces, NULL);
 	while (!err && s->count < count) {
 		err = open_slot(s, s->count, count);
 		s->count += !err;
@@ -58,6 +73,14 @@ void xd_udp_slots_close(struct xd_udp_slots *s)
 {
 	while (s->count)
 		close(s->slot[--s->count].fd);
+}
+
+void xd_udp_slots_detach(struct xd_udp_slots *s)
+{
+	s->steering_fd = -1;
+	pthread_mutex_lock(&s->replaces);
+	s->helper = NULL;
+	pthread_mutex_unlock(&s->replaces);
 }
 
 int xd_udp_slots_steer(const struct xd_udp_slots *s)
@@ -91,11 +114,18 @@ void xd_udp_slots_state(const struct xd_udp_slots *s, struct xd_slots_state *sta
 
 /* ---- lending ------------------------------------------------------------------------------ */
 
-static bool find_free(const struct xd_udp_slots *s, uint32_t *slot)
+/* One half of the slots is for rings, the other for sockets, as long as others are free. */
+static bool is_free(const struct xd_udp_slots *s, uint32_t slot, bool ring, bool any)
 {
-	for (uint32_t i = 0; i < s->count; i++) {
+	return state_of(s, slot) == XD_UDP_SLOT_FREE && !(ring && s->slot[slot].plain) &&
+	       (any || (slot >= s->count / 2) == ring);
+}
+
+static bool find_free(const struct xd_udp_slots *s, bool ring, uint32_t *slot)
+{
+	for (uint32_t i = 0; i < 2 * s->count; i++) {
 		*slot = (s->next + i) % s->count;
-		if (state_of(s, *slot) == XD_UDP_SLOT_FREE)
+		if (is_free(s, *slot, ring, i >= s->count))
 			return true;
 	}
 	return false;
@@ -124,14 +154,35 @@ static int open_ports(const struct xd_udp_slots *s, struct xd_loan *loan)
 
 static void drain(int fd);
 
-int xd_udp_slots_lend(struct xd_udp_slots *s, struct xd_loan *loan)
+/*
+ * Prepares a socket for a ring. What sends nothing (SHUT_WR, whatever the call returns for a socket
+ * without a peer) has no lock that the program could hold, in a page fault of what it sends.
+ */
+static int prepare(struct xd_loan *loan)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int err;
+
+	if (shutdown(loan->fd, SHUT_WR) && errno != ENOTCONN)
+		return -errno;
+	loan->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (loan->epoll < 0)
+		return -errno;
+	if (!epoll_ctl(loan->epoll, EPOLL_CTL_ADD, loan->fd, &e))
+		return 0;
+	err = -errno;
+	close(loan->epoll);
+	return err;
+}
+
+int xd_udp_slots_lend(struct xd_udp_slots *s, bool ring, struct xd_loan *loan)
 {
 	uint32_t slot;
 	int err;
 
 	if (!s->count)
 		return -EOPNOTSUPP;
-	if (!find_free(s, &slot))
+	if (!find_free(s, ring, &slot))
 		return -EBUSY;
 	*loan = (struct xd_loan){
 		.slot = slot,
@@ -140,10 +191,15 @@ int xd_udp_slots_lend(struct xd_udp_slots *s, struct xd_loan *loan)
 		.fd = s->slot[slot].fd,
 		.ipv6 = s->ipv6,
 		.receive_buffer = xd_udp_receive_buffer(s->slot[slot].fd),
+		.epoll = -1,
 	};
 	err = open_ports(s, loan);
-	if (err)
+	if (!err && ring)
+		err = prepare(loan);
+	if (err) {
+		close_ports(loan);
 		return err;
+	}
 	/* packets that were on their way to it when it was taken back */
 	drain(loan->fd);
 	set_state(s, slot, XD_UDP_SLOT_LENT);
@@ -151,8 +207,12 @@ int xd_udp_slots_lend(struct xd_udp_slots *s, struct xd_loan *loan)
 	if (err) {
 		set_state(s, slot, XD_UDP_SLOT_FREE);
 		close_ports(loan);
+		if (ring)
+			close(loan->epoll);
 		return err;
 	}
+	s->slot[slot].ring = ring;
+	s->slot[slot].plain |= !ring;
 	s->next = (slot + 1) % s->count;
 	return 0;
 }
@@ -210,7 +270,34 @@ static const char *spoiled(const struct xd_udp_slots *s, int fd)
 	return NULL;
 }
 
-void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot)
+/*
+ * Replaces a socket that a ring uses. The new one is the last of the group when the old one leaves
+ * it, so it moves to its place, and no other socket moves: therefore one at a time.
+ */
+static int replace(struct xd_udp_slots *s, uint32_t slot)
+{
+	struct xd_udp_slot *t = &s->slot[slot];
+	int fd, err;
+
+	pthread_mutex_lock(&s->replaces);
+	if (!s->helper)
+		fd = -ESHUTDOWN;
+	else
+		fd = s->stuck ? -ETIMEDOUT : open_receiver(s, slot, s->count);
+	err = fd < 0 ? fd : xd_helper_replace(s->helper, slot, fd, s->receive_buffer);
+	s->stuck |= err == -ETIMEDOUT;
+	if (!err) {
+		drain(t->fd);
+		close(t->fd);
+		t->fd = fd;
+	} else if (fd >= 0 && !s->stuck) {
+		close(fd);
+	}
+	pthread_mutex_unlock(&s->replaces);
+	return err == -ENOENT ? 0 : err; /* nobody has got it */
+}
+
+static const char *clean_socket(struct xd_udp_slots *s, uint32_t slot)
 {
 	int fd = s->slot[slot].fd, err;
 	const char *why = spoiled(s, fd);
@@ -220,7 +307,27 @@ void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot)
 		why = err ? strerror(-err) : NULL;
 	}
 	drain(fd);
-	if (why)
+	return why;
+}
+
+void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot)
+{
+	const char *why;
+	int err;
+
+	if (s->slot[slot].ring) {
+		err = replace(s, slot);
+		why = err ? strerror(-err) : NULL;
+	} else {
+		why = clean_socket(s, slot);
+	}
+	/* a device that ends lends nothing again */
+	if (why && s->steering_fd >= 0)
 		xd_log(XD_WARN, "slot %u is not lent again: %s", slot, why);
 	set_state(s, slot, why ? XD_UDP_SLOT_RETIRED : XD_UDP_SLOT_FREE);
+}
+
+void xd_udp_slots_receive_groups(struct xd_udp_slots *s, uint32_t slot, bool on)
+{
+	xd_udp_receive_groups(s->slot[slot].fd, s->ipv6, on);
 }

@@ -17,7 +17,6 @@
 
 #include "daemon/io/count.h"
 #include "daemon/io/verdict.h"
-#include "calls.h"
 #include "udp.h"
 
 #ifndef UDP_GRO
@@ -186,6 +185,15 @@ static uint32_t wanted(uint32_t last)
 	return n < 1 ? 1 : n > XD_UDP_RX_MESSAGES ? XD_UDP_RX_MESSAGES : n;
 }
 
+static int receive_from(const struct xd_udp *u, int fd, uint32_t want)
+{
+	struct mmsghdr *msg = (struct mmsghdr *)u->rx.msg;
+
+	if (__builtin_expect(!u->calls, true))
+		return xd_udp_recvmmsg(fd, msg, want);
+	return u->calls->receive(u->calls_arg, (uint32_t)fd, msg, want);
+}
+
 static uint32_t receive_by_kernel(struct xd_udp *u)
 {
 	struct xd_udp_rx *rx = &u->rx;
@@ -198,7 +206,7 @@ static uint32_t receive_by_kernel(struct xd_udp *u)
 	}
 	for (uint32_t i = 0; i < u->rx_fds && n <= 0; i++) {
 		u->rx_turn = u->rx_turn + 1 < u->rx_fds ? u->rx_turn + 1 : 0;
-		n = xd_udp_recvmmsg(u->rx_fd[u->rx_turn], rx->msg, want);
+		n = receive_from(u, u->rx_fd[u->rx_turn], want);
 	}
 	rx->from_kernel = n > 0 ? (uint32_t)n : 0;
 	rx->near_turns = 0;

@@ -17,7 +17,6 @@
 #include "daemon/io/count.h"
 #include "daemon/io/gso_run.h"
 #include "daemon/transport/icrc.h"
-#include "calls.h"
 #include "udp.h"
 
 #ifndef UDP_SEGMENT
@@ -253,6 +252,7 @@ static void add_to_batch(const struct xd_udp *u, struct xd_udp_batch *b, uint32_
 		address_ipv6(ip, p, h);
 	if (m->count > 1)
 		add_control(h, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size));
+	b->msg[b->count].msg_len = 0;
 	b->index[b->count++] = index;
 }
 
@@ -285,6 +285,20 @@ static bool has_no_room(int err)
 	return err == -EAGAIN || err == -ENOBUFS || err == -ENOMEM;
 }
 
+static int send_to(const struct xd_udp *u, int fd, struct mmsghdr *msg, uint32_t n)
+{
+	if (__builtin_expect(u->calls != NULL, false))
+		return u->calls->send(u->calls_arg, (uint32_t)fd, msg, n);
+	return xd_udp_sendmmsg(fd, msg, n);
+}
+
+static int send_single(const struct xd_udp *u, int fd, struct mmsghdr *msg)
+{
+	if (__builtin_expect(u->calls != NULL, false))
+		return u->calls->send(u->calls_arg, (uint32_t)fd, msg, 1);
+	return xd_udp_sendmsg(fd, &msg->msg_hdr);
+}
+
 /* Sends the first packet of a message, with the identification 0. Returns 0 or a negative error. */
 static int send_first(struct xd_udp *u, int fd, uint32_t index)
 {
@@ -299,7 +313,7 @@ static int send_first(struct xd_udp *u, int fd, uint32_t index)
 	m->count = 1;
 	b->count = b->iovs = 0;
 	add_to_batch(u, b, index);
-	n = xd_udp_sendmsg(fd, &b->msg[0].msg_hdr);
+	n = send_single(u, fd, &b->msg[0]);
 	f->next = next;
 	*m = whole;
 	return n < 0 ? -errno : 0;
@@ -367,6 +381,14 @@ static bool refused(struct xd_udp *u, int fd, uint32_t index, int err)
 	return true;
 }
 
+/* Notes the messages from `next` on that were sent although one before was not. */
+static void note_others(struct xd_udp *u, const struct xd_udp_batch *b, uint32_t next)
+{
+	for (; next < b->count; next++)
+		if (b->msg[next].msg_len)
+			note_sent(u, b->index[next]);
+}
+
 /* Sends the messages of a batch, which have the same port, until the kernel has no room. */
 static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 {
@@ -374,11 +396,17 @@ static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 	int n;
 
 	while (done < b->count) {
+		if (__builtin_expect(b->msg[done].msg_len != 0, false)) {
+			note_sent(u, b->index[done++]);
+			continue;
+		}
 		xd_count(&u->stats.tx_kicks, 1);
-		n = xd_udp_sendmmsg(fd, b->msg + done, b->count - done);
+		n = send_to(u, fd, b->msg + done, b->count - done);
 		if (n < 0) {
-			if (!refused(u, fd, b->index[done], -errno))
+			if (!refused(u, fd, b->index[done], -errno)) {
+				note_others(u, b, done + 1);
 				return;
+			}
 			done++;
 			continue;
 		}

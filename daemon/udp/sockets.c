@@ -134,6 +134,13 @@ static int bind_rx(int fd, bool ipv6, const struct xd_udp_place *place, bool sha
 	return err;
 }
 
+void xd_udp_receive_groups(int fd, bool ipv6, bool on)
+{
+	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, on);
+	if (ipv6)
+		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, on);
+}
+
 /* Options of sockets that receive, except those that are set once and cannot be changed. */
 static int set_receiving(int fd, bool ipv6, bool shared, bool multicast)
 {
@@ -144,9 +151,7 @@ static int set_receiving(int fd, bool ipv6, bool shared, bool multicast)
 	if (err)
 		return err;
 	/* A datagram of a group arrives at all sockets of the port, also if they share it. */
-	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, multicast);
-	if (ipv6)
-		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, multicast);
+	xd_udp_receive_groups(fd, ipv6, multicast);
 	/* RoCE v2 packets may have the checksum 0, also over IPv6: the ICRC protects them. */
 	if (ipv6)
 		set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);

@@ -21,6 +21,7 @@
 #include <xroce/control.h>
 
 #include "daemon/io/io.h"
+#include "calls.h"
 
 /*
  * A worker sends from several ports, and each QP from one of them, so that switches and receive
@@ -164,8 +165,10 @@ struct xd_udp_tx {
 };
 
 struct xd_udp {
-	struct xd_socket socket; /* first; its fd is readable if one of rx_fd[] is */
-	int rx_fd[XR_GID_TABLE_LEN];
+	struct xd_socket socket;	  /* first; its fd is readable if one of rx_fd[] is */
+	const struct xd_udp_calls *calls; /* NULL: system calls with descriptors */
+	void *calls_arg;
+	int rx_fd[XR_GID_TABLE_LEN]; /* a number of calls, if there are any; and so is tx.fd[] */
 	uint32_t rx_fds;
 	uint32_t rx_turn; /* where receiving goes on */
 	bool ipv6;	  /* the family is AF_INET6 */
@@ -259,6 +262,9 @@ int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot);
  * borrower has shrunk stays smaller if that size takes a privilege.
  */
 int xd_udp_reset_rx(int fd, bool ipv6, uint32_t receive_buffer);
+
+/* Makes datagrams arrive of all multicast groups that the interface has joined, or of none. */
+void xd_udp_receive_groups(int fd, bool ipv6, bool on);
 
 /* Returns the size of the receive buffer in bytes, as the kernel counts them. */
 uint32_t xd_udp_receive_buffer(int fd);

@@ -12,6 +12,7 @@
 #include "daemon/base/json.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
+#include "daemon/base/privileges.h"
 #include "daemon/bpf/filter.h"
 #include "daemon/io/count.h"
 #include "daemon/io/memory_tables.h"
@@ -195,6 +196,22 @@ static unsigned int workers(const struct xd_io *io)
 	return const_udp_io_of(io)->workers;
 }
 
+/*
+ * Members of a group are of one user, and those that join it later are opened by the user that the
+ * daemon becomes. Without this, slots of rings are lent once.
+ */
+static void give_to_user(struct udp_io *w)
+{
+	uid_t uid;
+
+	if (!xd_privileges_becomes(&uid))
+		return;
+	for (uint32_t i = 0; i < w->workers; i++)
+		(void)!fchown(w->of_worker[i]->socket.fd, uid, (gid_t)-1);
+	for (uint32_t i = 0; i < w->slots.count; i++)
+		(void)!fchown(w->slots.slot[i].fd, uid, (gid_t)-1);
+}
+
 /* The sockets of the workers are open. */
 static int steer(struct udp_io *w)
 {
@@ -208,8 +225,10 @@ static int steer(struct udp_io *w)
 			.ifname = w->config.link->ifname,
 			.workers = w->workers,
 			.steering_fd = first->socket.fd,
+			.helper = w->config.helper,
 		};
 		xd_udp_slots_open(&w->slots, wanted_slots(w));
+		give_to_user(w);
 		return xd_udp_slots_steer(&w->slots);
 	}
 	for (uint32_t i = 0; !err && w->workers > 1 && i < first->rx_fds; i++)
@@ -251,7 +270,7 @@ static void detach(struct xd_io *io)
 	struct udp_io *w = udp_io_of(io);
 
 	/* the sockets of the workers are closed before the last loans end */
-	w->slots.steering_fd = -1;
+	xd_udp_slots_detach(&w->slots);
 	if (w->filter)
 		xd_filter_release_pins(w->filter);
 }
@@ -301,10 +320,10 @@ static void slots(const struct xd_io *io, struct xd_slots_state *state)
 	xd_udp_slots_state(&const_udp_io_of(io)->slots, state);
 }
 
-static int lend(struct xd_io *io, struct xd_loan *loan)
+static int lend(struct xd_io *io, bool ring, struct xd_loan *loan)
 {
 	const struct udp_io *w = udp_io_of(io);
-	int err = xd_udp_slots_lend(&udp_io_of(io)->slots, loan);
+	int err = xd_udp_slots_lend(&udp_io_of(io)->slots, ring, loan);
 
 	loan->segments = w->config.opt->gso != XD_GSO_OFF;
 	return err;
@@ -318,6 +337,11 @@ static void end_loan(struct xd_io *io, uint32_t slot)
 static void clean_slot(struct xd_io *io, uint32_t slot)
 {
 	xd_udp_slots_clean(&udp_io_of(io)->slots, slot);
+}
+
+static void receive_groups(struct xd_io *io, uint32_t slot, bool on)
+{
+	xd_udp_slots_receive_groups(&udp_io_of(io)->slots, slot, on);
 }
 
 static bool has_address(const struct udp_io *w, const struct xr_addr *addr)
@@ -390,6 +414,7 @@ static const struct xd_io_ops udp_io_ops = {
 	.lend = lend,
 	.end_loan = end_loan,
 	.clean_slot = clean_slot,
+	.receive_groups = receive_groups,
 	.receives = receives,
 	.mode = mode,
 	.show = show,

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+struct xd_helper;
 struct xd_io;
 struct xd_link;
 struct xd_net;
@@ -18,6 +19,7 @@ struct xd_udp_io_config {
 	const struct xd_options *opt;
 	const struct xd_link *link;
 	const struct xd_net *net; /* for its addresses */
+	struct xd_helper *helper;
 };
 
 /* Logs errors: -EADDRINUSE if something else receives on port 4791 of the interface. */

@@ -10,18 +10,26 @@
 #include "daemon/io/verdict.h"
 #include "udp.h"
 
+static void close_descriptors(struct xd_udp *u)
+{
+	for (uint32_t i = 0; i < u->rx_fds; i++)
+		if (u->rx_fd[i] != u->socket.fd)
+			close(u->rx_fd[i]);
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		if (u->tx.fd[i] >= 0)
+			close(u->tx.fd[i]);
+}
+
 static void close_socket(struct xd_socket *s)
 {
 	struct xd_udp *u = xd_udp_of(s);
 
-	for (uint32_t i = 0; i < u->rx_fds; i++)
-		if (u->rx_fd[i] != s->fd)
-			close(u->rx_fd[i]);
+	if (u->calls)
+		u->calls->close(u->calls_arg);
+	else
+		close_descriptors(u);
 	if (s->fd >= 0)
 		close(s->fd);
-	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
-		if (u->tx.fd[i] >= 0)
-			close(u->tx.fd[i]);
 	xd_verdict_free(u->verdict);
 	xd_udp_rx_free(u);
 	xd_udp_tx_free(u);
@@ -59,7 +67,7 @@ static uint64_t dropped(const struct xd_udp *u)
 	uint64_t n = 0;
 
 	for (uint32_t i = 0; i < u->rx_fds; i++)
-		n += dropped_of(u->rx_fd[i]);
+		n += dropped_of(u->calls ? -1 : u->rx_fd[i]);
 	return n;
 }
 

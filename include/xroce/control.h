@@ -128,7 +128,8 @@ struct xr_msg {
 	X(LEND, lend, XR_BODY(struct xr_lend_req), XR_TAKES_FDS) \
 	X(PEER, peer, XR_BODY(struct xr_peer_req), 0) \
 	X(CAPTURE_CONTEXT, capture_context, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
-	X(END_CAPTURE, end_capture, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS)
+	X(END_CAPTURE, end_capture, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(LEND_GROUPS, lend_groups, XR_BODY(struct xr_lend_groups_req), 0)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -804,17 +805,28 @@ struct xr_umad_send_req {
  * its flag is set: the view (view.h), by which operators see the objects and packets of the client,
  * and the inbox (inbox.h), by which other clients with slots, of the same user, send to it.
  *
+ * With XR_LEND_RING, the client gets no sockets, but the use of them by an io_uring of its own,
+ * which it has made with IORING_SETUP_R_DISABLED and keeps: `ring` is the number of its descriptor
+ * in the client's process. The daemon takes that descriptor (pidfd_getfd()), and restricts the
+ * io_uring to SENDMSG and RECVMSG with fixed files. Fixed file 0 is the socket that receives, 1 to
+ * `ports` are those that send. fds then: an epoll set, which is readable if the socket that
+ * receives is, and the last two of above.
+ *
  * EOPNOTSUPP: the device has no slots, or is not faster so (XR_LEND_FASTER); EPERM: only root, the
- * daemon's own user and users of --direct-users may borrow; EBUSY: no slot is free; EINVAL: flags,
- * or the client has a slot. The text of the error says why.
+ * daemon's own user and users of --direct-users may borrow sockets (without XR_LEND_RING), or the
+ * daemon may not take the descriptor; EBUSY: no slot is free, or the io_uring was restricted before
+ * or has files; EDQUOT: other users must be able to borrow, too; EINVAL: flags, or the client has a
+ * slot; EBADF, EBADFD: the descriptor is no io_uring that is disabled; EXDEV: the client has
+ * another network namespace. The text of the error says why.
  */
 #define XR_LEND_PORTS 8
 #define XR_LEND_VIEW 1
 #define XR_LEND_INBOX 2
 #define XR_LEND_FASTER 4 /* only if programs are as fast so, or faster, as by the daemon */
+#define XR_LEND_RING 8
 struct xr_lend_req {
 	__u32 flags; /* XR_LEND_* */
-	__u32 reserved;
+	__u32 ring;  /* with XR_LEND_RING, else 0 */
 };
 struct xr_lend_rep {
 	__u32 slot; /* its number, for tools */
@@ -826,6 +838,16 @@ struct xr_lend_rep {
 	__u16 port[XR_LEND_PORTS]; /* their UDP source ports, host order */
 	__u8 mac[6];		   /* of the interface */
 	__u8 reserved[2];
+};
+
+/*
+ * LEND_GROUPS: a client that was lent a slot by XR_LEND_RING cannot set options of the socket that
+ * receives. on: that socket gets the datagrams of all multicast groups that its host has joined; 0:
+ * of none. EINVAL: the client has no such slot, or `on` is neither 0 nor 1
+ */
+struct xr_lend_groups_req {
+	__u32 on;
+	__u32 reserved;
 };
 
 /*

@@ -5,6 +5,7 @@
 
 #include "daemon/udp/udp.h"
 #include "internal.h"
+#include "ring.h"
 
 /* Other threads may be in calls with the descriptors, so these keep their numbers. */
 static void give_back_sockets(struct xp_host *h)
@@ -15,7 +16,9 @@ static void give_back_sockets(struct xp_host *h)
 	if (nothing < 0)
 		return;
 	dup3(nothing, u->socket.fd, O_CLOEXEC);
-	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+	if (h->ring)
+		xp_ring_give_back(h->ring, nothing);
+	for (uint32_t i = 0; !h->ring && i < XD_UDP_PORTS; i++)
 		if (u->tx.fd[i] >= 0)
 			dup3(nothing, u->tx.fd[i], O_CLOEXEC);
 	close(nothing);

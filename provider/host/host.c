@@ -12,6 +12,7 @@
 #include "daemon/transport/guard.h"
 #include "daemon/udp/udp.h"
 #include "requests.h"
+#include "ring.h"
 
 /* Packets per second that require a NAK, as the daemon's default */
 #define NAK_RATE 10000
@@ -64,6 +65,18 @@ static int call_with_faults(struct xp_host *h, struct xp_call *c)
 
 /* ---- open --------------------------------------------------------------------------------- */
 
+/* Sockets are numbers then. */
+static void use_ring(struct xp_host *h, struct xd_udp *u)
+{
+	h->ring = h->env.lent.ring;
+	h->env.lent.ring = NULL;
+	u->calls = &xp_ring_calls;
+	u->calls_arg = h->ring;
+	u->rx_fd[0] = 0;
+	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
+		u->tx.fd[i] = 1 + (int)(i % h->env.lent.rep.ports);
+}
+
 static int open_socket(struct xp_host *h)
 {
 	const struct xr_lend_rep *rep = &h->env.lent.rep;
@@ -83,6 +96,8 @@ static int open_socket(struct xp_host *h)
 		u->tx.fd[i] = h->env.lent.tx[i];
 		h->env.lent.tx[i] = -1;
 	}
+	if (h->env.lent.ring)
+		use_ring(h, u);
 	err = xd_verdict_new(h->tables, rep->slot, &u->verdict);
 	if (!err)
 		err = xd_udp_rx_init(u);
@@ -147,6 +162,7 @@ static int make_engine(struct xp_host *h)
 
 static void close_lent(struct xp_lent *lent)
 {
+	xp_ring_free(lent->ring);
 	if (lent->rx >= 0)
 		close(lent->rx);
 	for (uint32_t i = 0; i < XR_LEND_PORTS; i++)
@@ -295,6 +311,7 @@ static void close_host(struct xp_host *h, bool forked)
 	/* The lock, and all that it protects, may be as another thread of the parent left it. */
 	if (forked)
 		return;
+	h->closes = true;
 	destroy_objects(h);
 	xp_progress_stop(h);
 	close_shared(h);
@@ -314,6 +331,8 @@ static int packets(const struct xp_host *h)
 __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.version = XR_VERSION,
 	.view = xp_view_new,
+	.ring = xp_ring_new,
+	.free_ring = xp_ring_free,
 	.inbox = xp_inbox_new,
 	.open = open_host,
 	.close = close_host,

@@ -21,16 +21,18 @@
 #include "provider/control/connection.h"
 
 struct xp_host;
+struct xp_ring;
 
 /* What the daemon has lent. xp_host_ops.open() takes the descriptors, also if it fails. */
 struct xp_lent {
 	struct xr_lend_rep rep;
-	int rx; /* receives */
-	int tx[XR_LEND_PORTS];
-	int events; /* the daemon's end of the socket of asynchronous events */
-	int view;   /* of view(); -1: the daemon has none */
-	int inbox;  /* of inbox(); -1: no other context has it */
-	int rules;  /* struct xr_direct_page; -1: none */
+	struct xp_ring *ring; /* the sockets are in it; NULL: they are rx and tx[] */
+	int rx; /* receives; with a ring, becomes readable if the socket that receives is */
+	int tx[XR_LEND_PORTS]; /* with a ring: -1 */
+	int events;	       /* the daemon's end of the socket of asynchronous events */
+	int view;	       /* of view(); -1: the daemon has none */
+	int inbox;	       /* of inbox(); -1: no other context has it */
+	int rules;	       /* struct xr_direct_page; -1: none */
 };
 
 /* What the host uses of the context */
@@ -54,6 +56,9 @@ struct xp_host_ops {
 	const char *version; /* XR_VERSION: both libraries are of one build */
 	/* Returns a descriptor for LEND, by which the daemon sees the context, or -errno. */
 	int (*view)(void);
+	/* Makes a ring, to be used with XR_LEND_RING. Returns its descriptor, or -errno. */
+	int (*ring)(struct xp_ring **ring);
+	void (*free_ring)(struct xp_ring *ring); /* that open() did not get; NULL allowed */
 	/* The same, by which other contexts of the host send to this one */
 	int (*inbox)(void);
 	int (*open)(const struct xp_host_env *env, struct xp_host **host);

@@ -44,6 +44,8 @@ enum xp_progress {
 struct xp_host {
 	struct xp_host_env env;
 	struct xd_socket *socket;
+	struct xp_ring *ring; /* of the socket, which owns it; NULL: it has descriptors */
+	bool closes;	      /* no more requests to the daemon */
 	struct xd_tables *tables;
 	struct xt_shared shared;
 	struct xt_ahs *ahs;

@@ -61,12 +61,22 @@ static int join(const struct xp_host *h, const struct xr_addr *gid)
 	return err;
 }
 
-/* The socket receives datagrams of all groups of the host or none; the verdict drops the others. */
-static void receive_groups(struct xp_host *h, int on)
+/*
+ * The socket receives datagrams of all groups of the host or none; the verdict drops the others. Of
+ * a socket in a ring, only the daemon can set options.
+ */
+static int receive_groups(struct xp_host *h, int on)
 {
+	const struct xr_lend_groups_req req = { .on = (uint32_t)on };
+
+	if (h->ring)
+		return h->closes ? 0
+				 : h->env.request(h->env.arg, XR_MSG_LEND_GROUPS, &req, sizeof(req),
+						  NULL, 0);
 	setsockopt(h->socket->fd, IPPROTO_IP, IP_MULTICAST_ALL, &on, sizeof(on));
 	if (h->env.lent.rep.ipv6)
 		setsockopt(h->socket->fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &on, sizeof(on));
+	return 0;
 }
 
 static int new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_group **out)
@@ -83,15 +93,16 @@ static int new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_gro
 		return err;
 	}
 	g->socket = join(h, gid);
-	err = g->socket < 0 ? g->socket : xd_tables_set_addr(h->tables, gid, XR_ADDR_GROUP);
+	err = g->socket < 0 ? g->socket : h->n_groups ? 0 : receive_groups(h, 1);
+	if (!err)
+		err = xd_tables_set_addr(h->tables, gid, XR_ADDR_GROUP);
 	if (err) {
 		if (g->socket >= 0)
 			close(g->socket);
 		free(g);
 		return err;
 	}
-	if (!h->n_groups++)
-		receive_groups(h, 1);
+	h->n_groups++;
 	g->gid = *gid;
 	g->next = h->groups;
 	h->groups = g;

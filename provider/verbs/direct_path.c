@@ -93,19 +93,25 @@ static int request_for_host(void *arg, uint32_t type, const void *req, size_t re
 	return request_fd_for_host(arg, type, req, req_len, rep, rep_len, NULL);
 }
 
+/* fds: first those that receive and send; with a ring, one epoll set instead. */
 static void set_fds(struct xp_lent *lent, const int *fds)
 {
+	unsigned int n = lent->ring ? 0 : lent->rep.ports;
+
 	lent->rx = fds[0];
 	for (unsigned int i = 0; i < XR_LEND_PORTS; i++)
-		lent->tx[i] = i < lent->rep.ports ? fds[1 + i] : -1;
-	lent->events = fds[1 + lent->rep.ports];
-	lent->rules = fds[2 + lent->rep.ports];
+		lent->tx[i] = i < n ? fds[1 + i] : -1;
+	lent->events = fds[1 + n];
+	lent->rules = fds[2 + n];
 }
 
-/* flags: XR_LEND_FASTER or 0 */
-static int borrow(struct xp_context *ctx, struct xp_lent *lent, uint32_t flags)
+/* flags: XR_LEND_FASTER or 0. ring: descriptor of lent->ring, if it has one */
+static int borrow(struct xp_context *ctx, struct xp_lent *lent, uint32_t flags, int ring)
 {
-	struct xr_lend_req req = { .flags = flags };
+	struct xr_lend_req req = {
+		.flags = flags | (lent->ring ? XR_LEND_RING : 0),
+		.ring = lent->ring ? (uint32_t)ring : 0,
+	};
 	int fds[XR_LEND_PORTS + 3], give[2], err;
 	struct xp_call call = {
 		.type = XR_MSG_LEND,
@@ -127,19 +133,48 @@ static int borrow(struct xp_context *ctx, struct xp_lent *lent, uint32_t flags)
 		give[call.nfds++] = lent->inbox;
 	}
 	err = xp_conn_call(&ctx->conn, &call);
-	if (!err && (lent->rep.ports > XR_LEND_PORTS || call.rep_nfds != lent->rep.ports + 3)) {
+	if (!err && (lent->rep.ports > XR_LEND_PORTS ||
+		     call.rep_nfds != (lent->ring ? 0 : lent->rep.ports) + 3)) {
 		xp_close_fds(fds, call.rep_nfds);
 		err = -EPROTO;
 	}
 	if (!err)
 		set_fds(lent, fds);
-	else
-		xp_close_fds(give, call.nfds);
+	return err;
+}
+
+/* For users who do not get the sockets themselves. */
+static int borrow_by_ring(struct xp_context *ctx, struct xp_lent *lent, uint32_t flags)
+{
+	int fd = ops->ring(&lent->ring);
+
+	if (fd >= 0)
+		return borrow(ctx, lent, flags, fd);
+	snprintf(ctx->conn.why, sizeof(ctx->conn.why),
+		 "this user may not borrow sockets, and the kernel refuses an io_uring: %s "
+		 "(kernel.io_uring_disabled, seccomp)",
+		 strerror(-fd));
+	return fd;
+}
+
+static int borrow_any(struct xp_context *ctx, struct xp_lent *lent, uint32_t flags)
+{
+	int err = borrow(ctx, lent, flags, -1);
+
+	if (err == -EPERM)
+		err = borrow_by_ring(ctx, lent, flags);
+	if (!err)
+		return 0;
+	ops->free_ring(lent->ring);
+	if (lent->view >= 0)
+		close(lent->view);
+	if (lent->inbox >= 0)
+		close(lent->inbox);
 	return err;
 }
 
 /* Returns an error, and its reason in the connection's text. */
-static int open_host(struct xp_context *ctx, uint32_t flags)
+static int open_host(struct xp_context *ctx, uint32_t flags, bool *by_ring)
 {
 	struct xp_host_env env = {
 		.attr = &ctx->attr,
@@ -167,7 +202,8 @@ static int open_host(struct xp_context *ctx, uint32_t flags)
 	if (env.lent.inbox < 0)
 		xp_debug("%s: programs of this host send by the kernel only: %s",
 			 ctx->dev->ibdev.name, strerror(-env.lent.inbox));
-	err = borrow(ctx, &env.lent, flags);
+	err = borrow_any(ctx, &env.lent, flags);
+	*by_ring = !err && env.lent.ring;
 	if (!err)
 		err = ops->open(&env, &ctx->host);
 	if (err)
@@ -192,14 +228,16 @@ static enum xp_path chosen_path(void)
 int xp_direct_path_open(struct xp_context *ctx)
 {
 	enum xp_path path = chosen_path();
+	bool by_ring = false;
 	const char *why;
 	int err;
 
 	if (path == XP_PATH_DAEMON)
 		return 0;
-	err = open_host(ctx, path == XP_PATH_AUTO ? XR_LEND_FASTER : 0);
+	err = open_host(ctx, path == XP_PATH_AUTO ? XR_LEND_FASTER : 0, &by_ring);
 	if (!err) {
-		xp_debug("%s: direct: the transport runs in this process", ctx->dev->ibdev.name);
+		xp_debug("%s: direct: the transport runs in this process, %s", ctx->dev->ibdev.name,
+			 by_ring ? "by a restricted io_uring" : "on sockets of its own");
 		return 0;
 	}
 	why = ctx->conn.why[0] ? ctx->conn.why : strerror(-err);

@@ -530,7 +530,9 @@ static void umad(void)
 
 static void lend(void)
 {
-	struct xr_lend_req req = { 0 }, unknown = { .flags = 4 }, view = { .flags = XR_LEND_VIEW };
+	struct xr_lend_req req = { 0 }, unknown = { .flags = 16 }, view = { .flags = XR_LEND_VIEW };
+	struct xr_lend_req ring = { .flags = XR_LEND_RING, .ring = 3 };
+	struct xr_lend_groups_req groups = { .on = 1 };
 	struct xr_peer_req peer = { .qpn = 3 };
 
 	hello(0, 0);
@@ -539,9 +541,12 @@ static void lend(void)
 	SAY(XR_MSG_PEER, peer);
 	SAY(XR_MSG_LEND, req);
 	SAY(XR_MSG_LEND, req);
+	SAY(XR_MSG_LEND_GROUPS, groups);
 	SAY(XR_MSG_PEER, peer);
 	hello(SECOND, 0);
 	SAY(SECOND | XR_MSG_LEND, req);
+	SAY(SECOND | XR_MSG_LEND, ring);
+	SAY(SECOND | XR_MSG_LEND_GROUPS, groups);
 }
 
 int main(int argc, char **argv)
