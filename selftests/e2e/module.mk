@@ -6,7 +6,8 @@ E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter $(addprefix selftests/e2e/,39-limits-% 57-ceph.bats),$(E2E_FILES))
 E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
-	borrow hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect rdma_datagram rdma_direct \
+	borrow borrow_ring hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect \
+	rdma_datagram rdma_direct \
 	rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate \
 	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_unmap rdma_verify \
 	rdma_watch rdma_xrc spoil_rings tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
@@ -20,9 +21,9 @@ $(foreach f,$(E2E_LONG),$(eval \
 E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unreliable.bats 30-verify.bats 31-workloads.bats \
 	40-protection.bats 49-rdmacm.bats 50-loss.bats 70-events.bats)
 E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-start.bats 16-interfaces.bats \
-	17-ways.bats 18-lend.bats 18-netem.bats 19-direct-peers.bats 19-direct-rdmacm.bats 19-direct-view.bats 37-unmap.bats \
-	59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats 65-netdev.bats 65-queues.bats 66-gso.bats 66-many-queues.bats \
-	67-one-namespace.bats)
+	17-ways.bats 18-lend.bats 18-lend-ring.bats 18-netem.bats 19-direct-peers.bats 19-direct-rdmacm.bats \
+	19-direct-users.bats 19-direct-view.bats 37-unmap.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats \
+	65-netdev.bats 65-queues.bats 66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
 socket_name = socket/$(basename $(notdir $1))
 $(foreach f,$(E2E_SOCKET),$(eval \
 	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),host root)))
@@ -120,6 +121,7 @@ $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2
 
 # Borrows slots.
 $(eval $(call program,selftests/e2e/borrow,selftests/e2e/borrow.c selftests/e2e/hostile_client.c,,))
+$(eval $(call program,selftests/e2e/borrow_ring,$(addprefix selftests/e2e/,borrow_ring.c hostile_client.c),,-lpthread))
 
 # Borrows a slot, and spoils the rings of captures.
 $(eval $(call program,selftests/e2e/spoil_rings,selftests/e2e/spoil_rings.c selftests/e2e/hostile_client.c,,))
