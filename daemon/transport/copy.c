@@ -178,6 +178,7 @@ static int gather_unmapped(const struct xt_fetch *f, const struct xt_mem_at *at,
 
 	xt_step_fetch(f->step, f->item, f->psn, at->off + f->rest);
 	p = xt_step_peek(f->step, at->mem, at->off, len);
+	out->passing = true;
 	if (!p) {
 		/* the bounce buffer holds a whole payload; each part has its own offset in it */
 		p = f->step->qp->engine->bounce + out->len;
@@ -227,9 +228,11 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, str
 
 	out->n = 0;
 	out->len = 0;
+	out->passing = false;
 	if (!len)
 		return true;
 	if (xt_swqe(qp, index)->flags & XR_SEND_INLINE) {
+		out->passing = true;
 		add_bytes(out, inline_data(qp, index) + off, len);
 		return true;
 	}

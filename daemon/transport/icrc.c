@@ -124,6 +124,11 @@ static unsigned icrc_off(const struct xt_frame *frame)
 	return end + XR_ICRC_LEN > frame->len ? 0 : end;
 }
 
+bool xt_frame_fits(const struct xt_frame *frame)
+{
+	return icrc_off(frame);
+}
+
 /* Returns the difference of the ICRC in a frame and the right one. */
 static uint32_t difference(const struct xt_frame *frame, unsigned end)
 {

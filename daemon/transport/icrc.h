@@ -26,6 +26,9 @@ static inline unsigned xt_pad_count(const uint8_t *bth)
  */
 void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsigned bth_off);
 
+/* Returns true if the offsets of frame->meta are inside of a received frame. */
+bool xt_frame_fits(const struct xt_frame *frame);
+
 /*
  * Returns true if the ICRC of a received frame is correct. Checks the offsets of frame->meta first,
  * and returns false if one is outside of the frame.

@@ -226,6 +226,11 @@ static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *f
 	uint32_t i;
 
 	fill_headers(qp, p, frame, pad);
+	if (frame->unsealed) {
+		c.off += p->payload.len;
+		put_bytes(&c, zeros, pad);
+		return;
+	}
 	for (i = 0; i < p->payload.n; i++)
 		complete &= put_bytes(&c, p->payload.seg[i].data, p->payload.seg[i].len);
 	put_bytes(&c, zeros, pad);
@@ -253,12 +258,36 @@ static struct xt_frame frame_for(const struct xt_qp *qp, const struct xt_packet 
 	};
 }
 
+bool xt_frame_complete(struct xt_frame *frame)
+{
+	struct cursor c = { frame->seg, frame->meta.payload_off };
+	bool complete = true;
+
+	for (uint32_t i = 0; i < frame->n_payload; i++)
+		complete &= put_bytes(&c, frame->payload[i].data, frame->payload[i].len);
+	xt_icrc_seal(frame->seg, frame->nseg, frame->meta.ip_off, frame->meta.bth_off);
+	frame->unsealed = false;
+	if (!complete)
+		spoil(frame);
+	return complete;
+}
+
+/* Other QPs complete work requests when they send them; the program may change the memory then. */
+static bool keeps_payload(const struct xt_qp *qp, const struct xt_packet *p)
+{
+	return !p->payload.passing &&
+	       (qp->info.type == XR_QPT_RC || qp->info.type == XR_QPT_XRC_SEND ||
+		qp->info.type == XR_QPT_XRC_RECV);
+}
+
 bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 {
 	struct xt_engine *e = qp->engine;
 	uint32_t pad = -p->payload.len & 3;
 	struct xt_frame frame = frame_for(qp, p, pad);
 
+	frame.payload = p->payload.seg;
+	frame.n_payload = keeps_payload(qp, p) ? p->payload.n : 0;
 	if (!e->ops->tx_get(e->ctx, frame.len, &frame)) {
 		e->tx_full = true;
 		return false;

@@ -29,6 +29,7 @@ struct xt_template {
 struct xt_payload {
 	uint32_t n;
 	uint32_t len;
+	bool passing; /* some is in a queue, or in a buffer until the engine does something else */
 	struct xt_seg seg[XR_MAX_SGE];
 };
 
@@ -53,6 +54,7 @@ static inline void xt_packet_init(struct xt_packet *p, uint8_t opcode, uint32_t 
 	p->ah = NULL;
 	p->ext_len = 0;
 	p->payload.n = p->payload.len = 0;
+	p->payload.passing = false;
 }
 
 static inline void xt_ext_put(struct xt_packet *p, const void *header, uint32_t len)

@@ -105,12 +105,32 @@ struct xt_frame {
 	 * not tell it. The engine corrects it if the ICRC says what it was.
 	 */
 	bool guessed_id;
+	/*
+	 * Received frames: the ICRC was not computed, as the packet came through memory of this
+	 * host. Frames to be sent: tx_get() has left the payload to the environment, see below.
+	 */
+	bool unsealed;
 	bool forwarded;		  /* from xt_ops.forward: must not be forwarded again */
 	bool self;		  /* to or from a QP of this device, see struct xt_path */
 	struct xt_inject inject;  /* of received frames: an error of the QP */
 	struct xt_inject refusal; /* of received requests */
-	uint64_t cookie;	  /* for the environment */
+	/*
+	 * Frames to be sent: the payload, in memory that keeps it until the peer has acknowledged
+	 * the packet, or until a key or QP changes. n_payload 0: there is none, or it does not stay
+	 * there. tx_get() may set `unsealed` then, with one segment: the engine copies no payload,
+	 * but leaves room for it, and the environment calls xt_frame_complete() before anybody
+	 * needs it, or the ICRC, in the frame.
+	 */
+	const struct xt_seg *payload;
+	uint32_t n_payload;
+	uint64_t cookie; /* for the environment */
 };
+
+/*
+ * Copies the payload of a frame to be sent that is unsealed into its segments, and computes the
+ * ICRC: a wrong one if a page of the payload is absent. Returns false then.
+ */
+bool xt_frame_complete(struct xt_frame *frame);
 
 /* ---- environment ------------------------------------------------------------- */
 

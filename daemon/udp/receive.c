@@ -274,6 +274,7 @@ static void begin(struct xd_udp *u)
 	}
 	write_network(u, &a);
 	rx->off = rx->index = 0;
+	rx->unsealed = a.unsealed;
 	rx->size = a.size;
 	if (a.size && a.size < rx->len)
 		xd_count(&u->stats.rx_gso_frames, 1);
@@ -350,6 +351,7 @@ static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 	f->seg[1] = (struct xt_seg){ data + behind, n - behind };
 	f->nseg = 2;
 	f->guessed_id = true;
+	f->unsealed = rx->unsealed;
 	f->forwarded = false;
 	f->self = is_own(u, h->bytes, &f->meta);
 	if (__builtin_expect(f->self, false) && is_delivered(u))

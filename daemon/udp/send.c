@@ -29,6 +29,8 @@
 /* The kernel's limit for the UDP payload of a message, which is that of IPv4 */
 #define MAX_MESSAGE (UINT16_MAX - XR_IPV4_HLEN - XR_UDP_HLEN)
 #define NONE UINT32_MAX
+/* Bytes with ICRC: to remember where a shorter payload is takes as long as to copy it. */
+#define LONG_PAYLOAD 256u
 
 int xd_udp_tx_init(struct xd_udp *u)
 {
@@ -115,6 +117,22 @@ static bool is_full(const struct xd_udp_tx *tx)
 	return tx->frames == XD_UDP_TX_FRAMES || tx->messages == XD_UDP_TX_MESSAGES;
 }
 
+static uint32_t *nearby_qpn(struct xd_udp_tx *tx, uint32_t qpn)
+{
+	return &tx->nearby_qpn[qpn % (sizeof(tx->nearby_qpn) / sizeof(tx->nearby_qpn[0]))];
+}
+
+/*
+ * Returns true for a payload that is copied once, when the frame goes to an engine of this host,
+ * as the last one of its QP did.
+ */
+static bool leaves_payload(struct xd_udp_tx *tx, const struct xt_frame *f)
+{
+	return f->n_payload && f->n_payload <= XD_UDP_PIECES &&
+	       f->len - f->meta.payload_off >= LONG_PAYLOAD &&
+	       *nearby_qpn(tx, f->meta.qpn) == f->meta.qpn;
+}
+
 /*
  * The frame gets the identification that it will have if it continues the last message of its QP,
  * which it does unless that QP is unreliable and sends to another destination now.
@@ -137,7 +155,16 @@ bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
 	f->len = len;
 	f->nseg = 1;
 	f->seg[0] = (struct xt_seg){ data + -f->meta.payload_off % CACHE_LINE, len };
+	f->unsealed = leaves_payload(tx, f);
 	return true;
+}
+
+static void keep_payload(struct xd_udp_tx *tx, struct xd_udp_frame *slot, const struct xt_frame *f)
+{
+	slot->pieces = f->unsealed ? f->n_payload : 0;
+	for (uint32_t i = 0; i < slot->pieces; i++)
+		slot->piece[i] = f->payload[i];
+	tx->incomplete |= f->unsealed;
 }
 
 void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *f)
@@ -151,6 +178,7 @@ void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *f)
 	slot->len = f->len;
 	slot->next = NONE;
 	slot->meta = f->meta;
+	keep_payload(tx, slot, f);
 	if (m && has_room(tx, m, size)) {
 		xt_icrc_set_id(f, (uint16_t)m->count);
 		if (xd_gso_continues(tx->frame[m->first].data, &tx->frame[m->first].meta,
@@ -473,6 +501,38 @@ static void join_acks(struct xd_udp_tx *tx)
 	}
 }
 
+/* ---- payload that was left where it is ---------------------------------------------------- */
+
+static void complete(struct xd_udp_frame *f)
+{
+	struct xt_frame frame = {
+		.seg[0] = { f->data, f->len },
+		.nseg = 1,
+		.len = f->len,
+		.meta = f->meta,
+		.payload = f->piece,
+		.n_payload = f->pieces,
+	};
+
+	xt_frame_complete(&frame);
+	f->pieces = 0;
+}
+
+static void complete_message(struct xd_udp *u, const struct xd_udp_message *m)
+{
+	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next)
+		if (u->tx.frame[i].pieces)
+			complete(&u->tx.frame[i]);
+}
+
+void xd_udp_complete(struct xd_udp *u)
+{
+	for (uint32_t i = 0; u->tx.incomplete && i < u->tx.messages; i++)
+		if (!u->tx.message[i].is_sent)
+			complete_message(u, &u->tx.message[i]);
+	u->tx.incomplete = false;
+}
+
 /* ---- to engines of this host -------------------------------------------------------------- */
 
 static void read_about(const struct xd_udp_frame *f, struct xd_udp_about *a)
@@ -502,19 +562,53 @@ static uint32_t dest_qpn(const struct xd_udp_frame *f)
 	return xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
 }
 
+/* Adds what is behind the UDP header of a frame. Returns the number of pieces. */
+static uint32_t add_frame(struct iovec *iov, const struct xd_udp_frame *f)
+{
+	const struct xr_meta *m = &f->meta;
+	uint32_t n = 0, rest = m->payload_off;
+
+	if (!f->pieces) {
+		iov[0] = (struct iovec){ f->data + m->bth_off, f->len - m->bth_off };
+		return 1;
+	}
+	iov[n++] = (struct iovec){ f->data + m->bth_off, rest - m->bth_off };
+	for (uint32_t i = 0; i < f->pieces; rest += f->piece[i++].len)
+		iov[n++] = (struct iovec){ f->piece[i].data, f->piece[i].len };
+	iov[n++] = (struct iovec){ f->data + rest, f->len - rest };
+	return n;
+}
+
 static int send_message_nearby(struct xd_udp *u, int peer, const struct xd_udp_message *m,
 			       struct xd_udp_about *about)
 {
-	struct iovec iov[XD_UDP_SEGMENTS];
+	struct iovec iov[XD_UDP_SEGMENTS * (XD_UDP_PIECES + 2)];
 	uint32_t n = 0;
 
 	about->size = m->count > 1 ? m->size : 0;
 	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next) {
-		const struct xd_udp_frame *f = &u->tx.frame[i];
-
-		iov[n++] = (struct iovec){ f->data + f->meta.bth_off, f->len - f->meta.bth_off };
+		about->unsealed |= u->tx.frame[i].pieces > 0;
+		n += add_frame(iov + n, &u->tx.frame[i]);
 	}
 	return u->nearby->send(u->nearby, peer, about, iov, n, m->total);
+}
+
+/*
+ * Notes where the next packets of a QP will go. Those that went nearby and do not any more are
+ * completed.
+ */
+static void note_way(struct xd_udp *u, const struct xd_udp_message *m, bool nearby)
+{
+	uint32_t *last = nearby_qpn(&u->tx, m->qpn);
+
+	if (nearby) {
+		*last = m->qpn;
+		return;
+	}
+	if (*last == m->qpn)
+		*last = 0;
+	if (u->tx.incomplete)
+		complete_message(u, m);
 }
 
 /*
@@ -537,9 +631,12 @@ static void send_nearby(struct xd_udp *u)
 			continue;
 		read_about(first, &about);
 		peer = u->nearby->peer(u->nearby, &about.dst, dest_qpn(first));
-		if (peer < 0 || by_kernel >> peer & 1)
+		err = peer < 0 || by_kernel >> peer & 1 ? -EPIPE
+		      : waits >> peer & 1		? -EAGAIN
+							: send_message_nearby(u, peer, m, &about);
+		note_way(u, m, err != -EPIPE);
+		if (peer < 0)
 			continue;
-		err = waits >> peer & 1 ? -EAGAIN : send_message_nearby(u, peer, m, &about);
 		if (err == -EPIPE)
 			by_kernel |= 1ull << peer;
 		m->waits = err == -EAGAIN;
@@ -620,11 +717,13 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 		join_acks(tx);
 	if (u->nearby && u->nearby->peers)
 		send_nearby(u);
+	else if (tx->incomplete)
+		xd_udp_complete(u);
 	tx->stalled = true;
 	for (; ports; ports &= ports - 1)
 		send_from(u, (uint32_t)__builtin_ctz(ports), in_order);
 	if (tx->unsent)
 		return;
-	tx->stalled = false;
+	tx->stalled = tx->incomplete = false;
 	tx->frames = tx->messages = 0;
 }

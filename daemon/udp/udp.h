@@ -47,6 +47,9 @@
 	(CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +          \
 	 3 * CMSG_SPACE(sizeof(int)))
 
+/* Pieces of a payload that stays in the memory of the program until the message is sent */
+#define XD_UDP_PIECES 2
+
 /* Ethernet, IPv6 and UDP headers, which the kernel removes, are written again for each packet. */
 #define XD_UDP_NETWORK (14 + 40 + 8)
 
@@ -59,6 +62,7 @@ struct xd_udp_about {
 	struct xr_addr src, dst;
 	uint16_t sport; /* host order */
 	uint8_t traffic_class, ttl;
+	bool unsealed; /* the packets have no ICRC, see struct xt_frame */
 	uint32_t size; /* of the packets in it but the last; 0: it is one packet */
 };
 
@@ -70,8 +74,8 @@ struct xd_udp_nearby {
 	/* Returns the number of the peer that has a QPN at an address, 0..63; -1: none */
 	int (*peer)(struct xd_udp_nearby *n, const struct xr_addr *dst, uint32_t qpn);
 	/*
-	 * Sends a message to it. -EAGAIN: there is no room yet; -EPIPE: it is to be sent by the
-	 * sockets.
+	 * Sends a message to it; a page of it may be absent, if it is unsealed. -EAGAIN:
+	 * there is no room yet; -EPIPE: it is to be sent by the sockets.
 	 */
 	int (*send)(struct xd_udp_nearby *n, int peer, const struct xd_udp_about *about,
 		    const struct iovec *iov, uint32_t iovs, uint32_t len);
@@ -108,6 +112,7 @@ struct xd_udp_rx {
 	uint32_t off;		       /* of the next packet in it */
 	uint32_t index;		       /* of this packet in it */
 	uint32_t size;		       /* bytes of each packet in it but the last */
+	bool unsealed;		       /* see struct xd_udp_about */
 	struct xd_udp_headers network; /* of the message: Ethernet, IP and UDP headers */
 	uint32_t network_len, ip_off;
 	struct xd_udp_headers headers[XD_BATCH]; /* of the packets that were passed on */
@@ -130,6 +135,8 @@ struct xd_udp_frame {
 	uint32_t len;
 	uint32_t next; /* in the same message */
 	struct xr_meta meta;
+	uint32_t pieces; /* of the payload, which is not in `data` yet; 0: the frame is complete */
+	struct xt_seg piece[XD_UDP_PIECES];
 };
 
 /* What a message of the kernel refers to */
@@ -161,6 +168,9 @@ struct xd_udp_tx {
 	struct xd_udp_frame frame[XD_UDP_TX_FRAMES];
 	struct xd_udp_message message[XD_UDP_TX_MESSAGES];
 	uint8_t last_of[256]; /* by low bits of the QPN: index + 1 of its last message */
+	bool incomplete;      /* frames may have pieces */
+	/* By low bits of the QPN: the QP whose last message went to an engine of this host */
+	uint32_t nearby_qpn[64];
 	struct xd_udp_batch batch, single;
 };
 
@@ -283,6 +293,11 @@ bool xd_udp_rx_pending(struct xd_socket *s);
 int xd_udp_tx_init(struct xd_udp *u);
 void xd_udp_tx_free(struct xd_udp *u);
 bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *frame);
+/*
+ * Copies all payload that is still in the memory of the program: before that may change, which is
+ * before the engine changes a key or a QP, or a program destroys one.
+ */
+void xd_udp_complete(struct xd_udp *u);
 void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *frame);
 void xd_udp_tx_cancel(struct xd_socket *s, const struct xt_frame *frame);
 void xd_udp_tx_flush(struct xd_socket *s, bool more);

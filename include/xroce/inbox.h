@@ -22,7 +22,7 @@
 #include <xroce/gid.h>
 
 #define XR_INBOX_MAGIC 0x78494e42u
-#define XR_INBOX_LAYOUT 1
+#define XR_INBOX_LAYOUT 2
 #define XR_INBOX_RINGS 64
 /*
  * Bytes of a ring, a power of two: some messages of the largest size. More would not stay in the
@@ -68,6 +68,8 @@ struct xr_inbox_message {
 
 /* The writer has sent to the socket since its last message: that precedes this one. */
 #define XR_INBOX_AFTER_SOCKET 1u
+/* The ICRC of the packets was not computed: the last four bytes of each may be anything. */
+#define XR_INBOX_UNSEALED 2u
 
 #define XR_INBOX_SKIP 0xffffffffu
 /* The rings begin behind struct xr_inbox, on the next page of 16 KiB, in the order of the slots. */

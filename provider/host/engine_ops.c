@@ -17,6 +17,9 @@ static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 {
 	struct xp_host *h = ctx;
 
+	/* rules and captures act on whole packets */
+	if (__builtin_expect(h->page.acts, false))
+		frame->n_payload = 0;
 	return xd_socket_tx_get(h->socket, len, frame);
 }
 
@@ -70,6 +73,7 @@ static void op_qp_state(void *ctx, struct xt_qp *qp)
 	struct xp_host *h = ctx;
 	struct xr_qp_entry entry;
 
+	xd_udp_complete(xd_udp_of(h->socket));
 	xt_qp_entry(qp, &entry);
 	xd_tables_set_qp(h->tables, xt_qp_info(qp)->qpn, &entry);
 	xp_view_qp(h, xt_qp_info(qp)->owner);
@@ -79,6 +83,7 @@ static void op_key_changed(void *ctx, const struct xt_key *key)
 {
 	struct xp_host *h = ctx;
 
+	xd_udp_complete(xd_udp_of(h->socket));
 	xd_tables_set_key(h->tables, key->index, &key->entry);
 	xp_view_key(h, key);
 }

@@ -94,6 +94,7 @@ static void set_about(struct xd_udp_about *a, const struct xr_inbox_message *m)
 		.sport = m->sport,
 		.traffic_class = m->traffic_class,
 		.ttl = m->ttl,
+		.unsealed = m->flags & XR_INBOX_UNSEALED,
 		.size = m->size,
 	};
 }

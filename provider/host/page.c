@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/transport/icrc.h"
+#include "daemon/udp/udp.h"
 #include "internal.h"
 
 /* Returns false while the daemon stores something else. */
@@ -27,13 +29,26 @@ void xp_page_load(struct xp_host *h)
 		xp_captures_load(h, present);
 		h->page.seq = present->seq;
 		h->page.acts = h->faults.any || h->captures.any;
+		xd_udp_complete(xd_udp_of(h->socket));
 	}
 	free(present);
+}
+
+/* What other contexts of the host send through memory has no ICRC. */
+static void seal(struct xt_frame *frames, unsigned int n)
+{
+	for (struct xt_frame *f = frames; f < frames + n; f++) {
+		if (!f->unsealed || !xt_frame_fits(f))
+			continue;
+		xt_icrc_seal(f->seg, f->nseg, f->meta.ip_off, f->meta.bth_off);
+		f->unsealed = false;
+	}
 }
 
 /* Captures see what was on the wire: in front of the rules here, behind them below. */
 unsigned int xp_page_received(struct xp_host *h, unsigned int n)
 {
+	seal(h->frames, n);
 	if (h->captures.taps)
 		xp_captures_rx(h, n);
 	return h->faults.any ? xp_faults_rx(h, n) : n;

@@ -13,6 +13,7 @@
 #include <xroce/bits.h>
 
 #include "daemon/io/verdict.h"
+#include "daemon/transport/guard.h"
 #include "internal.h"
 #include "requests.h"
 
@@ -52,8 +53,9 @@ static bool gives_up(struct xp_peer *p, uint64_t now)
 	return now - p->full_at > FULL_NS;
 }
 
-static void write_message(uint8_t *to, uint32_t flags, const struct xd_udp_about *a,
-			  const struct iovec *iov, uint32_t iovs, uint32_t len)
+/* Returns -EFAULT if a page of the payload is absent. */
+static int write_message(uint8_t *to, uint32_t flags, const struct xd_udp_about *a,
+			 const struct iovec *iov, uint32_t iovs, uint32_t len)
 {
 	const struct xr_inbox_message m = {
 		.len = len,
@@ -69,7 +71,15 @@ static void write_message(uint8_t *to, uint32_t flags, const struct xd_udp_about
 	memcpy(to, &m, sizeof(m));
 	to += sizeof(m);
 	for (uint32_t i = 0; i < iovs; to += iov[i++].iov_len)
-		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		if (xt_guard_copy(to, iov[i].iov_base, iov[i].iov_len))
+			return -EFAULT;
+	return 0;
+}
+
+static uint32_t flags_of(const struct xp_peer *p, const struct xd_udp_about *about)
+{
+	return (p->used_socket ? XR_INBOX_AFTER_SOCKET : 0) |
+	       (about->unsealed ? XR_INBOX_UNSEALED : 0);
 }
 
 /* The reader clears the bit before it looks at the head again. */
@@ -98,8 +108,9 @@ static int put_message(const struct xp_nearby *n, struct xp_peer *p,
 	p->full_at = 0;
 	if (skip)
 		*(__u32 *)(void *)(p->data + at) = XR_INBOX_SKIP;
-	write_message(p->data + (skip ? 0 : at), p->used_socket ? XR_INBOX_AFTER_SOCKET : 0, about,
-		      iov, iovs, len);
+	/* lost: the next attempt finds the page absent, or not */
+	if (write_message(p->data + (skip ? 0 : at), flags_of(p, about), about, iov, iovs, len))
+		return 0;
 	if (!__atomic_compare_exchange_n(&p->ring->head, &head, head + skip + size, false,
 					 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return -EPIPE;

@@ -265,6 +265,8 @@ void xp_host_enter(struct xp_host *h)
 {
 	pthread_mutex_lock(&h->lock);
 	begin(h);
+	/* of memory that the program may free after this call */
+	xd_udp_complete(xd_udp_of(h->socket));
 }
 
 void xp_host_leave(struct xp_host *h)

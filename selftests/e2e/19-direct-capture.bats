@@ -89,6 +89,22 @@ numbers() {
 	right_icrcs "$file" 10
 }
 
+# The program that sends leaves out the ICRC only while nothing is captured, so it is running by then.
+@test "what contexts of one host send through memory is captured with correct ICRCs" {
+	local file=$RUN/memory.pcapng server
+
+	spawn a "$BATS_TEST_TMPDIR/server" ib_send_bw -x "$(gid_index a "$A4")" -F -p 18705 -D 6 -s 65536
+	server=$!
+	server_listens() { listens a 18705; }
+	wait_for 10 server_listens
+	spawn a "$BATS_TEST_TMPDIR/client" ib_send_bw -x "$(gid_index a "$A4")" -F -p 18705 -D 6 -s 65536 "$A4"
+	sleep 2
+	"$XROCE" -r "$RUN/a" capture xra -c 3000 -w "$file"
+	wait "$server" || { cat "$BATS_TEST_TMPDIR"/{server,client}; return 1; }
+	equal "captured" "$(packets "$file" 'infiniband.bth')" 3000
+	right_icrcs "$file" 4
+}
+
 @test "comments have the QP, that it is direct, and the verdict" {
 	local file=$RUN/both.pcapng qpn comment n=0
 

@@ -84,6 +84,15 @@ direct_pair() {
 	by_kernel direct_pair ib_send_lat -x @4
 }
 
+@test "every byte arrives within a host, also if packets are lost" {
+	export XROCE_PATH=direct
+	both_on_a -t 60 "$BIN/rdma_verify" -n "$(iterations 20)" -g @4
+	both_on_a -t 60 "$BIN/rdma_verify" -n "$(iterations 20)" -b 1048576 -m "$PMTU" -g @6 -t write -t send-imm -t read -t mixed
+	ctl a fault xra drop 10 corrupt 10 reorder 10 seed 3
+	both_on_a -t 60 "$BIN/rdma_verify" -n "$(iterations 10)" -s 5 -g @4 -t write -t send-imm -t read -t mixed -t atomic
+	ctl a fault xra off
+}
+
 # pair_of_users SERVER_UID CLIENT_UID
 pair_of_users() {
 	local program

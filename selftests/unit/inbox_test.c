@@ -60,6 +60,11 @@ static void put_at(uint64_t head, uint32_t len, uint64_t size)
 	inbox.m->ready |= 1ull << RING;
 }
 
+static void set_flags(uint64_t at, uint32_t flags)
+{
+	((struct xr_inbox_message *)(void *)(bytes + at))->flags = flags;
+}
+
 static bool is_refused(void)
 {
 	return !receive() && ring->head & XR_INBOX_CLOSED && inbox.broken == 1ull << RING;
@@ -79,6 +84,11 @@ static void test_messages(void)
 	TAP_OK(!ring->tail, "its room is not given back while it is used");
 	TAP_OK(!receive() && ring->tail == 320, "it is with the next call");
 	TAP_OK(!inbox.m->ready, "a ring without messages is not ready");
+	put_at(320, 64, 128);
+	set_flags(320, XR_INBOX_UNSEALED);
+	put_at(448, 64, 128);
+	TAP_OK(receive() == 2 && about[0].unsealed && !about[1].unsealed,
+	       "a message says whether its packets have an ICRC");
 	end();
 
 	start();
@@ -95,11 +105,6 @@ static void test_messages(void)
 	TAP_OK(receive() == MAX && inbox.m->ready && receive() == 3 && !receive(),
 	       "more messages than a call takes are left for the next ones");
 	end();
-}
-
-static void set_flags(uint64_t at, uint32_t flags)
-{
-	((struct xr_inbox_message *)(void *)(bytes + at))->flags = flags;
 }
 
 static void test_behind(void)

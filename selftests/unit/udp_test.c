@@ -28,6 +28,7 @@ static struct {
 	uint8_t opcode[MOST];
 	uint32_t qpn[MOST];
 	bool icrc_ok[MOST];
+	uint8_t payload; /* byte behind the BTH of the last packet */
 } sent[MOST];
 static uint32_t n_sent;
 
@@ -72,6 +73,7 @@ int xd_udp_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n)
 			sent[n_sent].opcode[k] = bth->opcode;
 			sent[n_sent].qpn[k] = xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
 			sent[n_sent].icrc_ok[k] = has_correct_icrc(&h->msg_iov[k], k);
+			sent[n_sent].payload = ((const uint8_t *)bth)[XR_BTH_HLEN];
 		}
 	}
 	return (int)n;
@@ -260,12 +262,23 @@ static int find_near(struct xd_udp_nearby *n, const struct xr_addr *dst, uint32_
 	return qpn == NEAR ? 3 : -1;
 }
 
+/* The last message that it has got */
+static struct {
+	bool unsealed;
+	uint32_t parts;
+	uint8_t payload; /* byte behind the BTH */
+} last_near;
+
 static int send_near(struct xd_udp_nearby *n, int peer, const struct xd_udp_about *about,
 		     const struct iovec *iov, uint32_t iovs, uint32_t len)
 {
 	int err = answers[asked_near++ % 4];
+	const uint8_t *first = iov[0].iov_base;
 
-	(void)n, (void)iov;
+	(void)n;
+	last_near.unsealed = about->unsealed;
+	last_near.parts = iovs;
+	last_near.payload = iovs > 1 ? *(const uint8_t *)iov[1].iov_base : first[XR_BTH_HLEN];
 	if (!err && peer == 3 && iovs == 1 && len == 24 && about->sport == PORT && !about->size)
 		got_near++;
 	return err;
@@ -339,6 +352,79 @@ static void test_send_near(void)
 	flush_near(0, 0);
 	TAP_OK(asked_near == 2 && !n_sent && !xd_socket_tx_pending(&udp->socket),
 	       "they are sent when it has");
+	udp->nearby = NULL;
+}
+
+/* ---- payload that is copied once ---- */
+
+#define LONG 512u
+
+static uint8_t memory[LONG];
+static bool put_unsealed; /* whether the last packet was without its payload */
+
+/* Puts a SEND to wait, whose payload may stay in `memory`. */
+static void put_long(void)
+{
+	const struct xt_seg payload[2] = { { memory, 100 }, { memory + 100, LONG - 100 } };
+	uint32_t len = BTH + XR_BTH_HLEN + LONG + XR_ICRC_LEN;
+	struct xt_frame f = {
+		.meta = { .ip_version = 4,
+			  .ip_off = XR_ETH_HLEN,
+			  .bth_off = BTH,
+			  .payload_off = BTH + XR_BTH_HLEN,
+			  .qpn = NEAR },
+		.payload = payload,
+		.n_payload = 2,
+	};
+
+	xd_udp_tx_get(&udp->socket, len, &f);
+	write_headers(f.seg[0].data, len, XR_OP_SEND_ONLY, NEAR, f.ip_id);
+	put_unsealed = f.unsealed;
+	if (!f.unsealed)
+		xt_frame_complete(&f);
+	xd_udp_tx_put(&udp->socket, &f);
+}
+
+static bool sent_with(uint8_t byte)
+{
+	return n_sent == 1 && is_sent(0, 0, XR_OP_SEND_ONLY, NEAR) && sent[0].payload == byte;
+}
+
+static void test_payload_near(void)
+{
+	udp->nearby = &nearby;
+	nearby.peers = true;
+	memset(memory, 1, LONG);
+	put(XR_OP_SEND_ONLY, NEAR, 8);
+	flush_near(-EPIPE, 0);
+	put_long();
+	TAP_OK(!put_unsealed, "the first packets of a QP have their payload");
+	flush_near(0, 0);
+	put_long();
+	TAP_OK(put_unsealed, "those that follow others to an engine of this host leave it");
+	memset(memory, 2, LONG);
+	flush_near(0, 0);
+	TAP_OK(last_near.unsealed && last_near.parts == 4 && last_near.payload == 2 && !n_sent,
+	       "so it is copied once, to that engine");
+	put_long();
+	memset(memory, 3, LONG);
+	flush_near(-EPIPE, 0);
+	TAP_OK(put_unsealed && sent_with(3), "the kernel gets it with the payload, and an ICRC");
+	put_long();
+	TAP_OK(!put_unsealed, "and the next one is made so");
+	flush_near(0, 0);
+	put_long();
+	flush_near(-EAGAIN, 0);
+	memset(memory, 4, LONG);
+	xd_udp_complete(udp);
+	memset(memory, 5, LONG);
+	flush_near(0, 0);
+	TAP_OK(!last_near.unsealed && last_near.parts == 1 && last_near.payload == 4,
+	       "what waits is copied before the memory may change");
+	put_long();
+	nearby.peers = false;
+	flush_near(0, 0);
+	TAP_OK(put_unsealed && sent_with(5), "without engines of this host the kernel gets all");
 	udp->nearby = NULL;
 }
 
@@ -435,6 +521,7 @@ int main(void)
 	test_apart();
 	test_receive();
 	test_send_near();
+	test_payload_near();
 	test_receive_near();
 	udp->rx_fds = 0;
 	xd_socket_close(&udp->socket);
