@@ -118,7 +118,7 @@ static void spin(struct xp_host *h, uint64_t last_wait)
 		return;
 	for (; now - since < SPIN_NS && !stopped(h); now = xp_host_clock()) {
 		if (xp_host_progress_round(h, true, &held) > 0)
-			since = now;
+			since = xp_host_clock();
 		else
 			sched_yield();
 	}
@@ -132,6 +132,8 @@ static void watch(struct xp_host *h, struct look *l)
 	int n;
 
 	while (!stopped(h)) {
+		if (idle_since)
+			last_wait = xp_host_clock() - idle_since;
 		n = xp_host_progress_round(h, false, &held);
 		now = xp_host_clock();
 		if (program_polls(h, l, now))
@@ -145,8 +147,6 @@ static void watch(struct xp_host *h, struct look *l)
 			xp_host_send_left(h);
 		}
 		if (n) {
-			if (idle_since)
-				last_wait = now - idle_since;
 			spin(h, last_wait);
 			idle_since = xp_host_clock();
 			continue; /* the inbox was open */
