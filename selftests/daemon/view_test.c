@@ -200,6 +200,7 @@ static void test_random(void)
 					  XR_SHOW_LIMITS,    XR_SHOW_COUNTERS,	 XR_SHOW_STATUS,
 					  XR_SHOW_MR_DETAILS };
 	const uint64_t seconds = 2;
+	enum { LEAST_LISTS = 20 }; /* each at least once, on a slow machine as well */
 	uint64_t end = xd_now() + seconds * 1000000000, rounds = 0;
 	struct conn c, observer;
 	bool whole = true;
@@ -211,7 +212,7 @@ static void test_random(void)
 	storing.v = open_view(&c);
 	MUST(!xd_direct_rules_open(c.client));
 	MUST(!pthread_create(&thread, NULL, store, NULL));
-	while (xd_now() < end) {
+	while (xd_now() < end || rounds < LEAST_LISTS) {
 		text = list(&observer, lists[rounds++ % (sizeof(lists) / sizeof(lists[0]))]);
 		whole &= is_whole(text);
 		free(text);
@@ -221,7 +222,7 @@ static void test_random(void)
 		xd_direct_rules_collect(fake_clients());
 	}
 	printf("# %llu lists\n", (unsigned long long)rounds);
-	TAP_OK(whole && rounds > 10, "lists are whole while a program stores random bytes");
+	TAP_OK(whole, "lists are whole while a program stores random bytes");
 	/* Holes: the pages are gone, not the file. */
 	MUST(!fallocate(c.client->view->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 			XR_VIEW_SIZE));
