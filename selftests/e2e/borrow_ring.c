@@ -131,7 +131,9 @@ static int do_register(const struct ring *r, unsigned int op, void *arg, unsigne
 
 /* ---- borrowing -------------------------------------------------------------------------- */
 
-static int borrow(int fd)
+static char why[XR_WHY_MAX]; /* of the last refusal */
+
+static int ask(int fd)
 {
 	const struct xr_lend_req q = { .flags = XR_LEND_RING, .ring = (uint32_t)fd };
 	union {
@@ -146,8 +148,16 @@ static int borrow(int fd)
 	}
 	status = conn_call(&conn, XR_MSG_LEND, &q, sizeof(q), NULL, 0, &u, sizeof(u));
 	lent = u.rep;
+	memcpy(why, u.why, sizeof(why));
+	return status;
+}
+
+static int borrow(int fd)
+{
+	int status = ask(fd);
+
 	if (status)
-		printf("refused %s: %.*s\n", strerror(-status), XR_WHY_MAX, u.why);
+		printf("refused %s: %.*s\n", strerror(-status), XR_WHY_MAX, why);
 	else
 		printf("slot %u\n", lent.slot);
 	return status;
@@ -515,6 +525,8 @@ static void child(void)
 
 /* ---- page faults that last -------------------------------------------------------------- */
 
+#define NO_DESCRIPTOR 9999
+
 static int uffd;
 
 /* Opened before this process gives up its privileges: user nobody would need FUSE instead. */
@@ -532,6 +544,18 @@ static void *slow_page(void)
 	return p;
 }
 
+/* Waits until the next thread is in a fault of that page. */
+static void wait_for_fault(void)
+{
+	struct pollfd p = { .fd = uffd, .events = POLLIN };
+	struct uffd_msg m;
+
+	if (poll(&p, 1, 10000) != 1 || read(uffd, &m, sizeof(m)) != sizeof(m)) {
+		printf("no fault\n");
+		exit(1);
+	}
+}
+
 static void *register_slowly(void *page)
 {
 	const struct ring own = ring; /* there may be another one later */
@@ -546,7 +570,7 @@ static void locks(void)
 
 	ring_new(&ring, IORING_SETUP_R_DISABLED);
 	pthread_create(&thread, NULL, register_slowly, slow_page());
-	usleep(100000);
+	wait_for_fault();
 	if (!conn_open(&conn))
 		exit(1);
 	printf("ready\n");
@@ -561,6 +585,15 @@ static void *borrow_in_thread(void *arg)
 	return NULL;
 }
 
+/* Waits until the daemon has ended the loan of the connection before: a slot is free. */
+static void wait_for_slot(void)
+{
+	conn = (struct conn){ 0 };
+	while (ask(NO_DESCRIPTOR) == -EBUSY)
+		usleep(10000);
+	close(conn.fd);
+}
+
 /* A borrower whose connection ends while the helper waits for its ring */
 static void hangs(int count)
 {
@@ -570,7 +603,8 @@ static void hangs(int count)
 	for (int i = 0; i < count; i++) {
 		ring_new(&ring, IORING_SETUP_R_DISABLED);
 		pthread_create(&thread, NULL, register_slowly, page);
-		usleep(20000);
+		wait_for_fault();
+		wait_for_slot();
 		conn = (struct conn){ 0 };
 		if (!conn_open(&conn))
 			exit(1);
@@ -597,7 +631,7 @@ static void sends(void)
 
 	borrow_fresh();
 	pthread_create(&thread, NULL, send_slowly, slow_page());
-	usleep(100000);
+	wait_for_fault();
 	conn_close(&conn);
 	printf("ready\n");
 	wait_for_end();
