@@ -10,6 +10,7 @@
 #include <xroce/gid.h>
 #include <xroce/wire.h>
 
+#include "daemon/base/privileges.h"
 #include "udp.h"
 
 #ifndef UDP_SEGMENT
@@ -173,12 +174,25 @@ static int set_up_rx(int fd, bool ipv6, const struct xd_udp_place *place, bool s
 	return bind_rx(fd, ipv6, place, shared);
 }
 
+/*
+ * Sockets that share a port are of one user, also with those of other daemons and those that are
+ * opened later, by the user that this daemon becomes.
+ */
+static void give_to_user(int fd)
+{
+	uid_t uid;
+
+	if (xd_privileges_becomes(&uid))
+		(void)!fchown(fd, uid, (gid_t)-1);
+}
+
 int xd_udp_open_rx(bool ipv6, const struct xd_udp_place *place, bool shared, bool multicast)
 {
 	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
 		return -errno;
+	give_to_user(fd);
 	err = set_up_rx(fd, ipv6, place, shared, multicast);
 	if (!err)
 		return fd;

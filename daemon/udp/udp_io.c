@@ -12,7 +12,6 @@
 #include "daemon/base/json.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
-#include "daemon/base/privileges.h"
 #include "daemon/bpf/filter.h"
 #include "daemon/io/count.h"
 #include "daemon/io/memory_tables.h"
@@ -196,22 +195,6 @@ static unsigned int workers(const struct xd_io *io)
 	return const_udp_io_of(io)->workers;
 }
 
-/*
- * Members of a group are of one user, and those that join it later are opened by the user that the
- * daemon becomes. Without this, slots of rings are lent once.
- */
-static void give_to_user(struct udp_io *w)
-{
-	uid_t uid;
-
-	if (!xd_privileges_becomes(&uid))
-		return;
-	for (uint32_t i = 0; i < w->workers; i++)
-		(void)!fchown(w->of_worker[i]->socket.fd, uid, (gid_t)-1);
-	for (uint32_t i = 0; i < w->slots.count; i++)
-		(void)!fchown(w->slots.slot[i].fd, uid, (gid_t)-1);
-}
-
 /* The sockets of the workers are open. */
 static int steer(struct udp_io *w)
 {
@@ -228,7 +211,6 @@ static int steer(struct udp_io *w)
 			.helper = w->config.helper,
 		};
 		xd_udp_slots_open(&w->slots, wanted_slots(w));
-		give_to_user(w);
 		return xd_udp_slots_steer(&w->slots);
 	}
 	for (uint32_t i = 0; !err && w->workers > 1 && i < first->rx_fds; i++)

@@ -47,9 +47,9 @@ $(eval $(call test_program,unit/hash,selftests/unit/hash_test.c daemon/io/hash.c
 $(eval $(call test_program,unit/verdict,selftests/unit/verdict_test.c $(verdict_SRCS) $(addprefix selftests/bpf/,frame.c \
 	tables.c rows-network.c rows-transport.c rows-qp.c rows-key.c),,-lpthread,,parallel))
 # Sockets of two workers, with the tables that the control thread changes
-$(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(io_SRCS) $(addprefix daemon/udp/, \
-	calls.c receive.c send.c sockets.c udp_socket.c) $(addprefix selftests/bpf/,frame.c tables.c),transport, \
-	-lisal -lz -lpthread,60,parallel))
+$(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(io_SRCS) daemon/base/privileges.c \
+	$(addprefix daemon/udp/,calls.c receive.c send.c sockets.c udp_socket.c) $(addprefix selftests/bpf/,frame.c tables.c), \
+	transport,-lcap -lisal -lz -lpthread,60,parallel))
 # Sockets above a kernel that only notes what it is given
 $(eval $(call test_program,unit/udp,selftests/unit/udp_test.c daemon/io/gso_run.c $(addprefix daemon/base/,log.c loop.c) \
 	$(addprefix daemon/udp/,receive.c send.c udp_socket.c),transport,-lisal -lz,,parallel))
