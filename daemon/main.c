@@ -254,20 +254,16 @@ static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool ad
 {
 	struct daemon *d = ctx;
 
+	if (d->dev.tables) {
+		if (added)
+			xd_tables_set_addr(d->dev.tables, gid, index);
+		else
+			xd_tables_del_addr(d->dev.tables, gid);
+		xd_io_address_changed(d->dev.io, gid, added);
+	}
+	/* Packets arrive before programs know the address. */
 	if (d->server)
 		publish_gid(&d->server->objects.clients, index, gid, added);
-	if (!d->dev.tables)
-		return;
-	if (!added) {
-		xd_tables_del_addr(d->dev.tables, gid);
-		return;
-	}
-	xd_tables_set_addr(d->dev.tables, gid, index);
-	if (!xd_io_receives(d->dev.io, gid))
-		xd_log(XD_WARN,
-		       "packets to the new address (GID index %u) do not arrive until the daemon "
-		       "is started again: its UDP sockets are bound to addresses",
-		       index);
 }
 
 static void on_net_changed(void *ctx)
@@ -357,6 +353,7 @@ static int open_io(struct daemon *d)
 		.link = link,
 		.net = dev->net,
 		.helper = d->helper,
+		.loop = dev->loop,
 	};
 
 	return d->io == XD_IO_SOCKET ? xd_udp_io_new(&udp, &dev->io)
@@ -379,7 +376,7 @@ static int open_datapath(struct daemon *d)
 	mirror_gids(d);
 	config.io = dev->io;
 	err = xd_workers_open(&config, &dev->workers);
-	return err ? err : xd_io_attach(dev->io);
+	return err ? err : xd_io_attach(dev->io, dev->workers);
 }
 
 static int start_movers(struct daemon *d)

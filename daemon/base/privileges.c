@@ -21,7 +21,7 @@
  * updates through a descriptor need none since Linux 5.19.
  */
 static const cap_value_t helper[] = {
-	CAP_NET_ADMIN,		/* making the kernel resolve a neighbour (RTM_NEWNEIGH) */
+	CAP_NET_ADMIN,		/* resolving a neighbour (RTM_NEWNEIGH), SO_RCVBUFFORCE */
 	CAP_NET_RAW,		/* AF_XDP sockets, whose umems pin memory */
 	CAP_SYS_PTRACE,		/* lookup in /proc/PID/map_files of other users' processes */
 	CAP_CHECKPOINT_RESTORE, /* following the links there */

@@ -71,6 +71,13 @@ void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const 
 	xd_message_send(xd_helper_fd(h), &r, sizeof(r), NULL, 0, MSG_DONTWAIT);
 }
 
+void xd_helper_enlarge(struct xd_helper *h, int udp_socket, uint32_t bytes)
+{
+	struct xd_helper_request r = { .op = XD_HELPER_ENLARGE, .bytes = bytes };
+
+	xd_message_send(xd_helper_fd(h), &r, sizeof(r), &udp_socket, 1, 0);
+}
+
 /* Returns the descriptor of the reply or -errno. */
 static int ask(int ticket, const struct xd_helper_request *r)
 {
@@ -141,20 +148,14 @@ static int wait_for_reply(int sock)
 	return err ? err : rep.status > 0 ? -EPROTO : rep.status;
 }
 
-int xd_helper_replace(struct xd_helper *h, uint32_t slot, int fd, uint32_t receive_buffer)
+int xd_helper_replace(struct xd_helper *h, uint32_t slot)
 {
-	const struct xd_helper_request r = {
-		.op = XD_HELPER_REPLACE,
-		.slot = slot,
-		.receive_buffer = receive_buffer,
-	};
-	int pair[2], fds[XD_REPLACE_FDS], err;
+	const struct xd_helper_request r = { .op = XD_HELPER_REPLACE, .slot = slot };
+	int pair[2], err;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	fds[0] = fd;
-	fds[1] = pair[1];
-	err = xd_message_send(xd_helper_fd(h), &r, sizeof(r), fds, XD_REPLACE_FDS, 0);
+	err = xd_message_send(xd_helper_fd(h), &r, sizeof(r), &pair[1], 1, 0);
 	close(pair[1]);
 	if (!err)
 		err = wait_for_reply(pair[0]);

@@ -56,6 +56,12 @@ void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const 
 		       const uint8_t *mac);
 
 /*
+ * Sets the receive buffer of a UDP socket to a size beyond net.core.rmem_max, some instants later.
+ * Nothing is done if the helper has not got CAP_NET_ADMIN.
+ */
+void xd_helper_enlarge(struct xd_helper *h, int udp_socket, uint32_t bytes);
+
+/*
  * Requests by a ticket; one at a time for each ticket. They block as long as the program blocks the
  * helper, until the ticket is shut down. Return a descriptor or -errno.
  */
@@ -76,10 +82,9 @@ int xd_helper_ring(int ticket, uint32_t ring, uint32_t slot, const int *fds, uin
 
 /*
  * Takes the socket that received for a slot out of the group of its port, for good, whoever uses
- * it: `fd`, the last one of the group, has its place then, and a receive buffer of so many bytes,
- * as the kernel counts them. -ENOENT: no program has got that socket, so it remains; `fd` does not
- * change. Any thread, but one at a time. Waits some seconds for the helper at most.
+ * it: the last one of the group has its place then. -ENOENT: no program has got that socket, so it
+ * remains. Any thread, but one at a time. Waits some seconds for the helper at most.
  */
-int xd_helper_replace(struct xd_helper *h, uint32_t slot, int fd, uint32_t receive_buffer);
+int xd_helper_replace(struct xd_helper *h, uint32_t slot);
 
 #endif /* XD_HELPER_H */

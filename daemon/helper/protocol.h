@@ -24,10 +24,10 @@ enum xd_helper_op {
 	XD_HELPER_SOLICIT, /* resolve a neighbour */
 	/*
 	 * A loan by RING has ended: the socket that received leaves its group and its interface, so
-	 * that another one takes its place. Descriptors: that one, which is the last of the group,
-	 * and a socket for the reply.
+	 * that the last one of the group takes its place. Descriptor: a socket for the reply.
 	 */
 	XD_HELPER_REPLACE,
+	XD_HELPER_ENLARGE, /* set the receive buffer of the UDP socket that comes along */
 
 	/* By a ticket. The reply has a descriptor if its status is 0. */
 	XD_HELPER_OPEN_MAPPED, /* the file of a shared mapping */
@@ -42,7 +42,8 @@ enum xd_helper_op {
 
 #define XD_HELPER_SLOTS 64 /* sockets of RING that the helper keeps at a time */
 #define XD_RING_FILES 9	   /* most descriptors of RING */
-#define XD_REPLACE_FDS 2
+/* Most bytes of a receive buffer */
+#define XD_HELPER_MOST_BYTES (8u << 20)
 
 enum xd_helper_take_fds { XD_TAKE_LISTEN, XD_TAKE_LOCK, XD_TAKE_PINS, XD_TAKE_FDS };
 
@@ -56,7 +57,7 @@ struct xd_helper_request {
 	uint32_t served, queues; /* STEER */
 	uint32_t slot;		 /* RING, REPLACE: less than XD_HELPER_SLOTS */
 	uint32_t ring;		 /* RING: number of the descriptor in the program */
-	uint32_t receive_buffer; /* REPLACE: bytes, of the new socket */
+	uint32_t bytes;		 /* ENLARGE */
 };
 
 /* Steps of RING, the one that failed */

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -24,8 +25,6 @@
 #define STACK 65536
 /* Threads that execute RING for one user: as many as there are slots */
 #define USER_RINGS XD_HELPER_SLOTS
-/* Bytes of a receive buffer */
-#define MOST_BUFFER (64 << 20)
 
 /*
  * A program with a ticket. While a thread executes its request, the ticket is not watched, and
@@ -192,10 +191,8 @@ static void give(struct xd_served *p)
 	xd_message_send(p->ticket, &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
 }
 
-static int replace_socket(struct xd_serving *s, const struct xd_helper_request *r, int sock)
+static int replace_socket(struct xd_serving *s, const struct xd_helper_request *r)
 {
-	const int size = r->receive_buffer / 2 < MOST_BUFFER ? (int)r->receive_buffer / 2
-							     : MOST_BUFFER;
 	struct xd_lent *lent;
 	uint32_t loan;
 	int err;
@@ -204,13 +201,10 @@ static int replace_socket(struct xd_serving *s, const struct xd_helper_request *
 		return -EINVAL;
 	lent = &s->lent[r->slot];
 	loan = __atomic_load_n(&lent->word, __ATOMIC_ACQUIRE) & ~(uint32_t)XD_RING_LOAN;
-	if (lent->sock < 0 || xd_ring_set_use(&lent->word, loan, XD_RING_CANCELLED)) {
+	if (lent->sock < 0 || xd_ring_set_use(&lent->word, loan, XD_RING_CANCELLED))
 		err = -ENOENT;
-	} else {
-		/* without the privilege it has the buffer that the daemon could set */
-		setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+	else
 		err = xd_ring_retire(lent->sock);
-	}
 	if (lent->sock < 0 || (err && err != -ENOENT))
 		return err;
 	close(lent->sock);
@@ -223,10 +217,10 @@ static void replace(struct xd_serving *s, const struct xd_helper_request *r, con
 {
 	struct xd_helper_reply rep = { 0 };
 
-	if (n != XD_REPLACE_FDS)
+	if (n != 1)
 		return;
-	rep.status = replace_socket(s, r, fds[0]);
-	xd_message_send(fds[1], &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
+	rep.status = replace_socket(s, r);
+	xd_message_send(fds[0], &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
 }
 
 /* The next daemon needs the port of the interface, whatever programs go on with their rings. */
@@ -370,6 +364,25 @@ static void steer(struct xd_serving *s, uint32_t served, uint32_t queues)
 	       s->ifname, served, queues, strerror(-err), s->ifname, served);
 }
 
+/* Returns true for an option of socket level that has the value. */
+static bool option_is(int fd, int name, int value)
+{
+	socklen_t len = sizeof(int);
+	int is;
+
+	return !getsockopt(fd, SOL_SOCKET, name, &is, &len) && is == value;
+}
+
+/* Kernel memory without limit is only for UDP sockets, as the daemon has at its start. */
+static void enlarge(const int *fds, uint32_t n, uint32_t bytes)
+{
+	int size = (int)bytes;
+
+	if (n == 1 && bytes <= XD_HELPER_MOST_BYTES && option_is(fds[0], SO_TYPE, SOCK_DGRAM) &&
+	    option_is(fds[0], SO_PROTOCOL, IPPROTO_UDP))
+		setsockopt(fds[0], SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
+}
+
 /* Returns false if the daemon has ended. */
 static bool on_daemon(struct xd_serving *s)
 {
@@ -386,6 +399,8 @@ static bool on_daemon(struct xd_serving *s)
 	}
 	if (r.op == XD_HELPER_REPLACE)
 		replace(s, &r, fds, n);
+	if (r.op == XD_HELPER_ENLARGE)
+		enlarge(fds, n, r.bytes);
 	xd_fds_close(fds, n);
 	if (r.op == XD_HELPER_STEER)
 		steer(s, r.served, r.queues);

@@ -23,6 +23,7 @@ struct json;
 struct xd_io;
 struct xd_socket;
 struct xd_tables;
+struct xd_workers;
 
 /* Packets that a worker receives at once */
 #define XD_BATCH 64
@@ -192,8 +193,9 @@ struct xd_io_ops {
 		    struct xd_socket **socket);
 	void (*tune)(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
 		     struct xt_tuning *t);
-	int (*attach)(struct xd_io *io);
+	int (*attach)(struct xd_io *io, struct xd_workers *workers);
 	bool (*is_attached)(const struct xd_io *io);
+	void (*address_changed)(struct xd_io *io, const struct xr_addr *addr, bool added);
 	int (*give_pins)(struct xd_io *io);
 	void (*detach)(struct xd_io *io);
 	void (*free)(struct xd_io *io);
@@ -206,7 +208,6 @@ struct xd_io_ops {
 	void (*end_loan)(struct xd_io *io, uint32_t slot);
 	void (*clean_slot)(struct xd_io *io, uint32_t slot);
 	void (*receive_groups)(struct xd_io *io, uint32_t slot, bool on);
-	bool (*receives)(const struct xd_io *io, const struct xr_addr *addr);
 	const char *(*mode)(const struct xd_io *io);
 	void (*show)(const struct xd_io *io, struct json *j);
 	void (*log_hints)(const struct xd_io *io);
@@ -240,16 +241,30 @@ static inline void xd_io_tune(const struct xd_io *io, uint32_t worker,
 	io->ops->tune(io, worker, socket, t);
 }
 
-/* Packets arrive from now on. All sockets are open. Logs errors. */
-static inline int xd_io_attach(struct xd_io *io)
+/*
+ * Packets arrive from now on. All sockets are open. The workers have to be paused for later changes
+ * of these. Logs errors.
+ */
+static inline int xd_io_attach(struct xd_io *io, struct xd_workers *workers)
 {
-	return io->ops->attach(io);
+	return io->ops->attach(io, workers);
 }
 
 /* Returns false if somebody else has taken away what makes packets arrive. */
 static inline bool xd_io_is_attached(const struct xd_io *io)
 {
 	return io->ops->is_attached(io);
+}
+
+/*
+ * The interface has got an address, or has lost it. Packets to a new one arrive afterwards, or a
+ * warning is logged. May pause the workers. Does nothing before xd_io_attach(), which finds the
+ * addresses itself.
+ */
+static inline void xd_io_address_changed(struct xd_io *io, const struct xr_addr *addr, bool added)
+{
+	if (io->ops->address_changed)
+		io->ops->address_changed(io, addr, added);
 }
 
 /*
@@ -331,12 +346,6 @@ static inline void xd_io_end_loan(struct xd_io *io, uint32_t slot)
 static inline void xd_io_clean_slot(struct xd_io *io, uint32_t slot)
 {
 	io->ops->clean_slot(io, slot);
-}
-
-/* Returns true if packets to an address of the interface arrive. */
-static inline bool xd_io_receives(const struct xd_io *io, const struct xr_addr *addr)
-{
-	return !io->ops->receives || io->ops->receives(io, addr);
 }
 
 /* Returns the mode of operation as text. */

@@ -68,6 +68,14 @@ static int check_rings(struct xd_client *c)
 				    most);
 }
 
+static const char *why_no_slots(const struct xd_device *dev)
+{
+	if (!dev->opt->slots)
+		return "--slots is 0";
+	return xd_net_link(dev->net)->routed ? "they are bound to addresses (--bind)"
+					     : "they could not be opened";
+}
+
 static int check(struct xd_client *c, const struct xr_lend_req *q)
 {
 	struct xd_slots_state state;
@@ -87,7 +95,7 @@ static int check(struct xd_client *c, const struct xr_lend_req *q)
 	xd_io_slots(c->dev->io, &state);
 	if (!state.total)
 		return xd_refuse(c, -EOPNOTSUPP, "the device has no sockets to lend: %s",
-				 c->dev->opt->slots ? "they could not be opened" : "--slots is 0");
+				 why_no_slots(c->dev));
 	if (q->flags & XR_LEND_FASTER && xd_net_link(c->dev->net)->type == ARPHRD_LOOPBACK)
 		return xd_refuse(c, -EOPNOTSUPP,
 				 "all peers are on this host, and the daemon copies for them");

@@ -284,7 +284,9 @@ static int replace(struct xd_udp_slots *s, uint32_t slot)
 		fd = -ESHUTDOWN;
 	else
 		fd = s->stuck ? -ETIMEDOUT : open_receiver(s, slot, s->count);
-	err = fd < 0 ? fd : xd_helper_replace(s->helper, slot, fd, s->receive_buffer);
+	if (fd >= 0 && xd_udp_receive_buffer(fd) < s->receive_buffer)
+		xd_helper_enlarge(s->helper, fd, XD_UDP_RECEIVE_BUFFER);
+	err = fd < 0 ? fd : xd_helper_replace(s->helper, slot);
 	s->stuck |= err == -ETIMEDOUT;
 	if (!err) {
 		drain(t->fd);

@@ -29,12 +29,6 @@
 #define UDP_GRO 104
 #endif
 
-/*
- * Bytes of received packets that the kernel keeps until the worker takes them, with its own memory
- * for each. Without CAP_NET_ADMIN net.core.rmem_max is the limit, 212 992 by default: 200 packets
- * in 100 000 are lost then while the worker has no processor, and sent again.
- */
-#define RECEIVE_BUFFER (8 << 20)
 /* Bytes that may be on their way to the network interface */
 #define SEND_BUFFER (4 << 20)
 #define DISCARD_PORT 9 /* RFC 863 */
@@ -170,7 +164,7 @@ static int set_up_rx(int fd, bool ipv6, const struct xd_udp_place *place, bool s
 		err = set_receiving(fd, ipv6, shared, multicast);
 	if (err)
 		return err;
-	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, XD_UDP_RECEIVE_BUFFER);
 	return bind_rx(fd, ipv6, place, shared);
 }
 
@@ -198,6 +192,28 @@ int xd_udp_open_rx(bool ipv6, const struct xd_udp_place *place, bool shared, boo
 		return fd;
 	close(fd);
 	return err;
+}
+
+int xd_udp_check_port(bool ipv6, const char *ifname, const struct xr_addr *addr)
+{
+	const struct xd_udp_place place = { ifname, addr };
+	int fd = xd_udp_open_rx(ipv6, &place, false, false);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/* rdma_rxe takes the port of all interfaces; up to Linux 6.12 without a device, too. */
+const char *xd_udp_who_has_port(int err)
+{
+	if (err != -EADDRINUSE)
+		return "";
+	return access("/sys/module/rdma_rxe", F_OK)
+		       ? ", by another daemon or program"
+		       : ", by the kernel's rdma_rxe or another daemon: modprobe -r rdma_rxe, or "
+			 "--io xdp";
 }
 
 /* Options that make a socket receive less, later or something else than the daemon expects */
@@ -238,7 +254,7 @@ int xd_udp_reset_rx(int fd, bool ipv6, uint32_t receive_buffer)
 
 	/* Without CAP_NET_ADMIN, which a daemon drops, this could shrink a buffer that is large. */
 	if (xd_udp_receive_buffer(fd) < receive_buffer)
-		set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RECEIVE_BUFFER);
+		set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, XD_UDP_RECEIVE_BUFFER);
 	return err ? err : set_receiving(fd, ipv6, true, false);
 }
 
@@ -400,6 +416,19 @@ uint32_t xd_udp_receive_buffer(int fd)
 
 	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &len);
 	return (uint32_t)size;
+}
+
+uint32_t xd_udp_usual_receive_buffer(bool ipv6)
+{
+	int fd = socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint32_t size;
+
+	if (fd < 0)
+		return 0;
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, XD_UDP_RECEIVE_BUFFER);
+	size = xd_udp_receive_buffer(fd);
+	close(fd);
+	return size;
 }
 
 void xd_udp_solicit(int fd, bool ipv6, unsigned int ifindex, int family, const uint8_t *addr)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A worker's UDP sockets, for the files of this folder: sockets.c opens them, udp_socket.c,
- * receive.c and send.c implement struct xd_socket_ops, udp_io.c makes them the way of a device. The
- * direct host (provider/host/) uses calls.c, udp_socket.c, receive.c and send.c.
+ * receive.c and send.c implement struct xd_socket_ops, udp_io.c makes them the way of a device,
+ * addresses.c opens and closes those of addresses. The direct host (provider/host/) uses calls.c,
+ * udp_socket.c, receive.c and send.c.
  *
  * All sockets are of family AF_INET6 and carry IPv4 as well, unless the kernel has no IPv6. None is
  * connected: an unconnected socket that forbids fragmentation sends the IPv4 identification 0, and
@@ -178,11 +179,16 @@ struct xd_udp {
 	struct xd_socket socket;	  /* first; its fd is readable if one of rx_fd[] is */
 	const struct xd_udp_calls *calls; /* NULL: system calls with descriptors */
 	void *calls_arg;
-	int rx_fd[XR_GID_TABLE_LEN]; /* a number of calls, if there are any; and so is tx.fd[] */
+	/*
+	 * Changed by the control thread while it pauses the worker. Numbers of calls, if there are
+	 * any; and so is tx.fd[]
+	 */
+	int rx_fd[XR_GID_TABLE_LEN];
 	uint32_t rx_fds;
-	uint32_t rx_turn; /* where receiving goes on */
-	bool ipv6;	  /* the family is AF_INET6 */
-	uint8_t mac[6];	  /* of the interface */
+	uint64_t dropped_before; /* by the kernel, at those that were removed */
+	uint32_t rx_turn;	 /* where receiving goes on */
+	bool ipv6;		 /* the family is AF_INET6 */
+	uint8_t mac[6];		 /* of the interface */
 	struct xd_udp_rx rx;
 	struct xd_udp_tx tx;
 	struct xd_verdict *verdict;
@@ -218,8 +224,17 @@ static inline uint32_t xd_udp_queued(const struct xd_socket *s)
  * xd_socket_close() closes and frees what it has. joins: the kernel segments
  */
 struct xd_udp *xd_udp_new(bool ipv6, const uint8_t *mac, bool joins);
+/* Takes rx_fd[index] away, and moves the last one there. Returns it, to be closed. */
+int xd_udp_remove_rx(struct xd_udp *u, uint32_t index);
 
 /* ---- sockets.c ---- */
+
+/*
+ * Bytes of received packets that the kernel keeps until the worker takes them, with its own memory
+ * for each. Without CAP_NET_ADMIN net.core.rmem_max is the limit, 212 992 by default: 200 packets
+ * in 100 000 are lost then while the worker has no processor, and sent again.
+ */
+#define XD_UDP_RECEIVE_BUFFER (8 << 20)
 
 /* What a socket is bound to, besides the port */
 struct xd_udp_place {
@@ -233,9 +248,16 @@ struct xd_udp_place {
  * too. Returns a descriptor or a negative error.
  *
  * The kernel prefers a socket of an address to one of an interface, so both can exist beside each
- * other. To find out whether another daemon has an address, name the interface as well, not shared.
+ * other.
  */
 int xd_udp_open_rx(bool ipv6, const struct xd_udp_place *place, bool shared, bool multicast);
+/*
+ * Returns -EADDRINUSE if another daemon or program has the port of an interface, or of an address
+ * of it. Sockets that are shared would only fail if it is of another user. addr: NULL: any
+ */
+int xd_udp_check_port(bool ipv6, const char *ifname, const struct xr_addr *addr);
+/* Returns who may have it, as a text to append to that of the error; "" for other errors. */
+const char *xd_udp_who_has_port(int err);
 /*
  * Opens a socket that only sends, from a port that the kernel selects. ifname: NULL: through any
  * interface
@@ -278,6 +300,8 @@ void xd_udp_receive_groups(int fd, bool ipv6, bool on);
 
 /* Returns the size of the receive buffer in bytes, as the kernel counts them. */
 uint32_t xd_udp_receive_buffer(int fd);
+/* Returns that of a socket that is opened now. */
+uint32_t xd_udp_usual_receive_buffer(bool ipv6);
 
 /* ---- receive.c ---- */
 

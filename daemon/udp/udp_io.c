@@ -17,6 +17,7 @@
 #include "daemon/io/memory_tables.h"
 #include "daemon/io/verdict.h"
 #include "daemon/netdev/net.h"
+#include "addresses.h"
 #include "lend.h"
 #include "udp.h"
 
@@ -32,10 +33,9 @@ struct udp_io {
 	struct xd_tables *memory; /* with which workers check packets */
 	bool ipv6;
 	uint32_t workers;
-	uint32_t receive_buffer; /* bytes */
-	struct xr_addr *addr;	 /* of the interface at the start */
-	uint32_t addrs;
-	const struct xd_udp *of_worker[XR_MAX_WORKERS];
+	uint32_t receive_buffer;	    /* bytes */
+	struct xd_udp_addresses *addresses; /* NULL: sockets are bound to the interface */
+	struct xd_udp *of_worker[XR_MAX_WORKERS];
 	uint64_t ports[65536 / 64]; /* those from which workers send, by bit */
 	struct xd_udp_slots slots;
 	int solicitor; /* socket of the control thread; -1: none */
@@ -82,39 +82,20 @@ static int open_ports(struct udp_io *w, struct xd_udp *u)
 	return 0;
 }
 
-/* addr: NULL: any */
-static int open_rx(struct udp_io *w, struct xd_udp *u, const struct xr_addr *addr, uint32_t worker)
+/* The socket of the interface, or a descriptor that is readable if one of the addresses is */
+static int open_rx(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 {
-	const struct xd_udp_place place = { only_through(w), addr };
-	int fd = xd_udp_open_rx(w->ipv6, &place, true, !worker && !addr);
+	const struct xd_udp_place place = { w->config.link->ifname, NULL };
 
-	if (fd < 0)
-		return fd;
-	u->rx_fd[u->rx_fds++] = fd;
-	return w->filter ? xd_filter_attach(w->filter, fd) : 0;
-}
-
-static int watch(int epoll, int fd)
-{
-	struct epoll_event e = { .events = EPOLLIN };
-
-	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
-}
-
-/* A socket for each address, and a descriptor that is readable if one of them is */
-static int open_each(struct udp_io *w, struct xd_udp *u, uint32_t worker)
-{
-	int err = 0;
-
-	u->socket.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (u->socket.fd < 0)
-		return -errno;
-	for (uint32_t i = 0; !err && i < w->addrs; i++) {
-		err = open_rx(w, u, &w->addr[i], worker);
-		if (!err)
-			err = watch(u->socket.fd, u->rx_fd[i]);
+	if (w->addresses) {
+		u->socket.fd = epoll_create1(EPOLL_CLOEXEC);
+		return u->socket.fd < 0 ? -errno : 0;
 	}
-	return err;
+	u->socket.fd = xd_udp_open_rx(w->ipv6, &place, true, !worker);
+	if (u->socket.fd < 0)
+		return u->socket.fd;
+	u->rx_fd[u->rx_fds++] = u->socket.fd;
+	return w->filter ? xd_filter_attach(w->filter, u->socket.fd) : 0;
 }
 
 static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
@@ -124,9 +105,7 @@ static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 	if (err)
 		return err;
 
-	err = is_routed(w) ? open_each(w, u, worker) : open_rx(w, u, NULL, worker);
-	if (!is_routed(w) && u->rx_fds)
-		u->socket.fd = u->rx_fd[0];
+	err = open_rx(w, u, worker);
 	u->delivered = w->ports;
 	if (!err)
 		err = open_ports(w, u);
@@ -152,8 +131,6 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 		xd_socket_close(&u->socket);
 		return err;
 	}
-	if (!worker && u->rx_fds)
-		w->receive_buffer = xd_udp_receive_buffer(u->rx_fd[0]);
 	w->of_worker[worker] = u;
 	*socket = &u->socket;
 	return 0;
@@ -200,7 +177,6 @@ static int steer(struct udp_io *w)
 {
 	const struct xd_udp_steering to_workers = { .workers = w->workers };
 	const struct xd_udp *first = w->of_worker[0];
-	int err = 0;
 
 	if (wanted_slots(w)) {
 		w->slots = (struct xd_udp_slots){
@@ -213,25 +189,40 @@ static int steer(struct udp_io *w)
 		xd_udp_slots_open(&w->slots, wanted_slots(w));
 		return xd_udp_slots_steer(&w->slots);
 	}
-	for (uint32_t i = 0; !err && w->workers > 1 && i < first->rx_fds; i++)
-		err = xd_udp_steer(first->rx_fd[i], &to_workers);
-	return err;
+	return w->workers > 1 ? xd_udp_steer(first->socket.fd, &to_workers) : 0;
 }
 
-static int attach(struct xd_io *io)
+static int begin_receiving(struct udp_io *w, struct xd_workers *workers)
 {
-	struct udp_io *w = udp_io_of(io);
-	const struct xd_udp *first = w->of_worker[0];
-	int err = steer(w);
+	int err;
 
+	if (w->addresses)
+		return xd_udp_addresses_open(w->addresses, workers, w->of_worker);
+	err = steer(w);
 	if (err)
 		xd_log(XD_ERR, "steering packets to %u UDP sockets: %s", w->workers,
 		       strerror(-err));
-	else
-		xd_log(XD_NOTICE, "UDP port 4791 of %s: %u socket%s, receive buffer %u bytes",
-		       w->config.link->ifname, first->rx_fds * w->workers,
-		       first->rx_fds * w->workers == 1 ? "" : "s", w->receive_buffer);
 	return err;
+}
+
+static int attach(struct xd_io *io, struct xd_workers *workers)
+{
+	struct udp_io *w = udp_io_of(io);
+	int err = begin_receiving(w, workers);
+	uint32_t sockets = w->workers * w->of_worker[0]->rx_fds;
+
+	if (!err)
+		xd_log(XD_NOTICE, "UDP port 4791 of %s: %u socket%s, receive buffer %u bytes",
+		       w->config.link->ifname, sockets, sockets == 1 ? "" : "s", w->receive_buffer);
+	return err;
+}
+
+static void address_changed(struct xd_io *io, const struct xr_addr *addr, bool added)
+{
+	const struct udp_io *w = udp_io_of(io);
+
+	if (w->addresses)
+		xd_udp_addresses_changed(w->addresses, addr, added);
 }
 
 static bool is_attached(const struct xd_io *io)
@@ -253,6 +244,8 @@ static void detach(struct xd_io *io)
 
 	/* the sockets of the workers are closed before the last loans end */
 	xd_udp_slots_detach(&w->slots);
+	if (w->addresses)
+		xd_udp_addresses_stop(w->addresses);
 	if (w->filter)
 		xd_filter_release_pins(w->filter);
 }
@@ -268,7 +261,7 @@ static void free_io(struct xd_io *io)
 		xd_filter_free(w->filter);
 	else
 		xd_memory_tables_free(w->memory);
-	free(w->addr);
+	xd_udp_addresses_free(w->addresses);
 	free(w);
 }
 
@@ -326,21 +319,6 @@ static void receive_groups(struct xd_io *io, uint32_t slot, bool on)
 	xd_udp_slots_receive_groups(&udp_io_of(io)->slots, slot, on);
 }
 
-static bool has_address(const struct udp_io *w, const struct xr_addr *addr)
-{
-	for (uint32_t i = 0; i < w->addrs; i++)
-		if (xr_gid_equal(&w->addr[i], addr))
-			return true;
-	return false;
-}
-
-static bool receives(const struct xd_io *io, const struct xr_addr *addr)
-{
-	const struct udp_io *w = const_udp_io_of(io);
-
-	return !is_routed(w) || has_address(w, addr) || xr_gid_is_link_local(addr);
-}
-
 static const char *mode(const struct xd_io *io)
 {
 	(void)io;
@@ -365,6 +343,10 @@ static void show(const struct xd_io *io, struct json *j)
 	json_number(j, "port", XR_UDP_PORT);
 	json_boolean(j, "ipv6", w->ipv6);
 	json_text(j, "bind", is_routed(w) ? "address" : "interface");
+	if (w->addresses) {
+		json_number(j, "addresses", xd_udp_addresses_served(w->addresses));
+		json_number(j, "addresses_missing", xd_udp_addresses_missing(w->addresses));
+	}
 	json_number(j, "receive_buffer", w->receive_buffer);
 	json_boolean(j, "segmentation", xd_socket_sends_gso(&w->of_worker[0]->socket));
 	json_text(j, "checks", w->filter ? "kernel and daemon" : "daemon");
@@ -386,6 +368,7 @@ static const struct xd_io_ops udp_io_ops = {
 	.tune = tune,
 	.attach = attach,
 	.is_attached = is_attached,
+	.address_changed = address_changed,
 	.give_pins = give_pins,
 	.detach = detach,
 	.free = free_io,
@@ -397,7 +380,6 @@ static const struct xd_io_ops udp_io_ops = {
 	.end_loan = end_loan,
 	.clean_slot = clean_slot,
 	.receive_groups = receive_groups,
-	.receives = receives,
 	.mode = mode,
 	.show = show,
 	.log_hints = log_hints,
@@ -410,58 +392,35 @@ static uint32_t default_workers(void)
 	return n < 1 ? 1 : n > MOST_WORKERS ? MOST_WORKERS : (uint32_t)n;
 }
 
-static void log_port(const char *ifname, int err)
-{
-	const char *who = ", by another daemon or program";
-
-	if (err != -EADDRINUSE) {
-		xd_log(XD_ERR, "UDP port 4791 of %s: %s", ifname, strerror(-err));
-		return;
-	}
-	/* It takes the port of all interfaces; up to Linux 6.12 without a device, too. */
-	if (!access("/sys/module/rdma_rxe", F_OK))
-		who = ", by the kernel's rdma_rxe or another daemon: modprobe -r rdma_rxe, or "
-		      "--io xdp";
-	xd_log(XD_ERR, "UDP port 4791 of %s: %s%s; xroce doctor %s tells who has it", ifname,
-	       strerror(-err), who, ifname);
-}
-
-static int check_place(const struct udp_io *w, const struct xr_addr *addr)
-{
-	const struct xd_udp_place place = { w->config.link->ifname, addr };
-	int fd = xd_udp_open_rx(w->ipv6, &place, false, false);
-
-	if (fd >= 0) {
-		close(fd);
-		return 0;
-	}
-	log_port(w->config.link->ifname, fd);
-	return fd;
-}
-
-/* Finds the addresses of the interface that other hosts can reach by routes. */
-static int find_addresses(struct udp_io *w)
-{
-	struct xr_addr gid;
-
-	w->addr = calloc(XR_GID_TABLE_LEN, sizeof(*w->addr));
-	if (!w->addr)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < XR_GID_TABLE_LEN; i++)
-		if (xd_net_gid(w->config.net, i, &gid) && !has_address(w, &gid) &&
-		    !xr_gid_is_link_local(&gid))
-			w->addr[w->addrs++] = gid;
-	return 0;
-}
-
-/* Members of a group can share the port with anybody of the same user. So look first. */
+/* The kernel prefers the sockets of an address, which another daemon may have (--bind). */
 static int check_port(const struct udp_io *w)
 {
-	int err = is_routed(w) ? 0 : check_place(w, NULL);
+	const char *ifname = w->config.link->ifname;
+	int err = xd_udp_check_port(w->ipv6, ifname, NULL);
+	struct xr_addr addr;
 
-	for (uint32_t i = 0; !err && i < w->addrs; i++)
-		err = check_place(w, &w->addr[i]);
+	for (uint32_t i = 0; !err && i < XR_GID_TABLE_LEN; i++)
+		if (xd_net_gid(w->config.net, i, &addr) && !xr_gid_is_link_local(&addr))
+			err = xd_udp_check_port(w->ipv6, ifname, &addr);
+	if (err)
+		xd_log(XD_ERR, "UDP port 4791 of %s: %s%s; xroce doctor %s tells who has it",
+		       ifname, strerror(-err), xd_udp_who_has_port(err), ifname);
 	return err;
+}
+
+static int prepare_addresses(struct udp_io *w)
+{
+	const struct xd_udp_addresses_config config = {
+		.ipv6 = w->ipv6,
+		.ifname = w->config.link->ifname,
+		.receive_buffer = w->receive_buffer,
+		.net = w->config.net,
+		.filter = w->filter,
+		.helper = w->config.helper,
+		.loop = w->config.loop,
+	};
+
+	return xd_udp_addresses_new(&config, &w->addresses);
 }
 
 /* With CAP_BPF and CAP_PERFMON the kernel checks packets as well, on maps that bpftool shows. */
@@ -495,10 +454,9 @@ int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 	w->workers = config->opt->workers ? config->opt->workers : default_workers();
 	w->solicitor = xd_udp_open_tx(w->ipv6, config->link->ifname, &port);
 	err = make_tables(w);
+	w->receive_buffer = xd_udp_usual_receive_buffer(w->ipv6);
 	if (!err)
-		err = find_addresses(w);
-	if (!err)
-		err = check_port(w);
+		err = is_routed(w) ? prepare_addresses(w) : check_port(w);
 	if (err) {
 		free_io(&w->io);
 		return err;

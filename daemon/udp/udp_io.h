@@ -12,6 +12,7 @@
 struct xd_helper;
 struct xd_io;
 struct xd_link;
+struct xd_loop;
 struct xd_net;
 struct xd_options;
 
@@ -20,6 +21,7 @@ struct xd_udp_io_config {
 	const struct xd_link *link;
 	const struct xd_net *net; /* for its addresses */
 	struct xd_helper *helper;
+	struct xd_loop *loop;
 };
 
 /* Logs errors: -EADDRINUSE if something else receives on port 4791 of the interface. */

@@ -64,7 +64,7 @@ static uint64_t dropped_of(int fd)
 
 static uint64_t dropped(const struct xd_udp *u)
 {
-	uint64_t n = 0;
+	uint64_t n = u->dropped_before;
 
 	for (uint32_t i = 0; i < u->rx_fds; i++)
 		n += dropped_of(u->calls ? -1 : u->rx_fd[i]);
@@ -117,4 +117,13 @@ struct xd_udp *xd_udp_new(bool ipv6, const uint8_t *mac, bool joins)
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++)
 		u->tx.fd[i] = -1;
 	return u;
+}
+
+int xd_udp_remove_rx(struct xd_udp *u, uint32_t index)
+{
+	int fd = u->rx_fd[index];
+
+	u->dropped_before += dropped_of(fd);
+	u->rx_fd[index] = u->rx_fd[--u->rx_fds];
+	return fd;
 }

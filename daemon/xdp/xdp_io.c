@@ -139,10 +139,11 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 
 /* ---- the device --------------------------------------------------------------------------- */
 
-static int attach(struct xd_io *io)
+static int attach(struct xd_io *io, struct xd_workers *workers)
 {
 	struct xdp_io *w = xdp_io_of(io);
 
+	(void)workers;
 	if (w->workers < w->queues)
 		xd_helper_steer(w->config.helper, w->workers, w->queues);
 	return xd_xdp_attach(w->xdp, w->config.link->ifindex);

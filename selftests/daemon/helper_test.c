@@ -240,15 +240,15 @@ static void test_refused_rings(int sock)
 {
 	enum xd_ring_step step;
 
-	TAP_OK(xd_helper_replace(helper, 3, sock, 0) == -ENOENT,
+	TAP_OK(xd_helper_replace(helper, 3) == -ENOENT,
 	       "a socket that no ring has is not replaced");
 	TAP_OK(give_ring(999, sock, &step) == -EBADF && step == XD_RING_TAKE,
 	       "a ring that the program does not have is refused");
 	TAP_OK(give_ring(sock, sock, &step) == -EBUSY && step == XD_RING_PREPARE,
 	       "a slot has one loan at a time");
-	TAP_OK(xd_helper_replace(helper, 3, sock, 0) == -ENOENT && !is_retired(sock),
+	TAP_OK(xd_helper_replace(helper, 3) == -ENOENT && !is_retired(sock),
 	       "a socket is not retired if the ring was refused before");
-	TAP_OK(xd_helper_replace(helper, 1000, sock, 0) == -EINVAL, "slots have limits");
+	TAP_OK(xd_helper_replace(helper, 1000) == -EINVAL, "slots have limits");
 }
 
 static void test_rings(void)
@@ -268,7 +268,7 @@ static void test_rings(void)
 	TAP_OK(syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_FILES, NULL, 0) < 0 &&
 		       errno == EACCES,
 	       "of which the program cannot take the socket");
-	TAP_OK(!xd_helper_replace(helper, 3, other, 0) && is_retired(sock) && !is_retired(other),
+	TAP_OK(!xd_helper_replace(helper, 3) && is_retired(sock) && !is_retired(other),
 	       "whose socket is retired at the end of the loan");
 	TAP_OK(give_ring(ring, other, &step) == -EACCES && step == XD_RING_RESTRICT,
 	       "a ring is lent once");
@@ -277,23 +277,62 @@ static void test_rings(void)
 	close(other);
 }
 
+/* The helper handles messages in order, so it has handled all before when this returns. */
+static void wait_for_helper(void)
+{
+	int program, ticket = new_ticket(&program);
+
+	close(program);
+	close(ticket);
+}
+
+/* Returns the buffer that the socket has afterwards, as the kernel counts. */
+static int enlarged(int fd, uint32_t bytes)
+{
+	socklen_t len = sizeof(int);
+	int size = 0;
+
+	xd_helper_enlarge(helper, fd, bytes);
+	wait_for_helper();
+	getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, &len);
+	return size;
+}
+
+static void test_enlarge(void)
+{
+	static const char *const what[] = { "a UDP socket gets a large receive buffer",
+					    "not above the limit", "other sockets get none" };
+	const int most = (int)XD_HELPER_MOST_BYTES;
+	int udp = socket(AF_INET, SOCK_DGRAM, 0), tcp = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (setsockopt(udp, SOL_SOCKET, SO_RCVBUFFORCE, &most, sizeof(most))) {
+		for (int i = 0; i < 3; i++)
+			tap_skip(what[i], "needs CAP_NET_ADMIN");
+	} else {
+		close(udp);
+		udp = socket(AF_INET, SOCK_DGRAM, 0);
+		TAP_OK(enlarged(udp, XD_HELPER_MOST_BYTES) == 2 * most, what[0]);
+		TAP_OK(enlarged(udp, XD_HELPER_MOST_BYTES + 1) == 2 * most, what[1]);
+		TAP_OK(enlarged(tcp, XD_HELPER_MOST_BYTES) < 2 * most, what[2]);
+	}
+	close(udp);
+	close(tcp);
+}
+
 static void test_second_take(void)
 {
 	char path[300];
-	int fd, null = open("/dev/null", O_RDONLY), connection, ticket, program;
+	int fd, null = open("/dev/null", O_RDONLY), connection;
 
 	snprintf(path, sizeof(path), "%s/other", dir);
 	fd = listen_at(path);
 	MUST(!xd_helper_take(helper, fd, null, null));
 	close(fd);
 	close(null);
-	/* The helper handles messages in order, so it has closed its copy when this returns. */
-	ticket = new_ticket(&program);
+	wait_for_helper(); /* it has closed its copy */
 	TAP_OK(connect_to(path) < 0 && xd_helper_accept(helper, &connection, &fd) == -EAGAIN,
 	       "the helper takes a listening socket only once");
 	unlink(path);
-	close(program);
-	close(ticket);
 }
 
 static void test_stop(void)
@@ -450,6 +489,7 @@ int main(void)
 	test_mapped();
 	test_malformed();
 	test_rings();
+	test_enlarge();
 	test_second_take();
 	test_stop();
 	test_list();

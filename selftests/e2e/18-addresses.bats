@@ -48,6 +48,53 @@ transfers() {
 	equal "what sockets are bound to" "$(status_of a .socket.bind)" address
 }
 
+# unrouted NAME: takes these addresses from NAME, and the routes that use them
+unrouted() {
+	local h
+
+	for h in a b; do
+		on $h ip addr del "$OTHER.$([[ $h == a ]] && echo 1 || echo 2)/32" dev "$1"
+		on $h ip addr del "fd79::$([[ $h == a ]] && echo 1 || echo 2)/128" dev "$1"
+		on $h ip route del "$OTHER.0/30" 2>/dev/null || true
+		on $h ip -6 route del fd79::2 2>/dev/null || true
+		on $h ip -6 route del fd79::1 2>/dev/null || true
+	done
+}
+
+# serves HOST COUNT: waits until the daemon has sockets of so many addresses
+serves() {
+	has_sockets() { [[ $(status_of "$1" .socket.addresses) == "$2" ]]; }
+	wait_for 10 has_sockets "$@" || {
+		status_of "$1" .socket
+		return 1
+	}
+}
+
+# receiving HOST: prints address and receive buffer of each socket on the RoCE v2 port
+receiving() {
+	on "$1" ss -OHuanm "sport = :4791" | sed -E 's/^.*\[(::ffff:)?([^]]*)\]:4791 .*,rb([0-9]+),.*/\2 \3/' | sort
+}
+
+# twice LINE...
+twice() {
+	printf '%s\n' "$@" "$@" | sort
+}
+
+# change_addresses COUNT: host a gets two addresses and loses them again, so many times
+change_addresses() {
+	local i
+
+	for ((i = 0; i < $1; i++)); do
+		on a ip addr add "$OTHER.5/32" dev va
+		on a ip addr add "$OTHER.6/32" dev va
+		serves a 4
+		on a ip addr del "$OTHER.5/32" dev va
+		serves a 3
+		on a ip addr del "$OTHER.6/32" dev va
+		serves a 2
+	done
+}
+
 # third_on_a OPTION...: another daemon on host a, called c
 third_on_a() {
 	if [[ ! -e /run/netns/$ID-c ]]; then
@@ -95,6 +142,103 @@ one_host() {
 	transfers
 }
 
+@test "UDP sockets bound to addresses: packets to an address arrive that is added later, removed, and added again" {
+	local h buffer
+
+	for h in a b; do
+		daemon_up $h --interface lo --bind address --workers 2
+	done
+	serves a 2	# 127.0.0.1 and ::1
+	buffer=$(status_of a .socket.receive_buffer)
+	routed lo
+	serves a 4
+	serves b 4
+	transfers
+	# with the buffers that the daemon had the privilege to set
+	large() { [[ $(receiving a) == "$(twice "127.0.0.1 $buffer" "::1 $buffer" "$OTHER.1 $buffer" "fd79::1 $buffer")" ]]; }
+	wait_for 5 large || {
+		receiving a
+		return 1
+	}
+	not grep "do not arrive" "$RUN/a/log"
+
+	unrouted lo
+	serves a 2
+	serves b 2
+	equal "sockets" "$(receiving a)" "$(twice "127.0.0.1 $buffer" "::1 $buffer")"
+	not gid_index a "$OTHER.1"
+	not gid_index a fd79::1
+
+	routed lo
+	serves a 4
+	serves b 4
+	transfers
+}
+
+@test "UDP sockets bound to addresses: a stream loses nothing while other addresses come and go" {
+	requires ib_write_bw
+	local h stream
+
+	for h in a b; do
+		daemon_up $h --bind address --workers 2
+	done
+	serves a 2
+	both -t 60 ib_write_bw -F -x @4 -s 65536 -n "$(iterations 20000)" -q 4 -u 18 &
+	stream=$!
+	flows() { (($(counter a rx_packets) > 100)); }
+	wait_for 20 flows
+	change_addresses 10
+	kill -0 $stream	# it was under way all the time
+	wait $stream
+	equal "packets from b" "$(counter a rx_packets)" "$(counter b tx_packets)"
+	equal "packets from a" "$(counter b rx_packets)" "$(counter a tx_packets)"
+	equal "dropped by the kernel" "$(ctl a status -j xra | jq '[.workers[].rx_ring_full] | add')" 0
+}
+
+@test "UDP sockets bound to addresses: an address that another daemon has arrives when that one gives it up" {
+	one_host
+	daemon_up a --bind address
+	daemon_up b --bind address
+	on a ip addr add "$OTHER.1/32" dev va
+	serves a 3
+	on a ip addr add "$OTHER.1/32" dev vb
+	missing() { [[ $(status_of b .socket.addresses_missing) == "$1" ]]; }
+	wait_for 5 missing 1
+	grep -q "packets to $OTHER.1 do not arrive yet: UDP port 4791: Address already in use, by another daemon" "$RUN/b/log"
+	on a ip addr del "$OTHER.1/32" dev va
+	serves a 2
+	serves b 3
+	missing 0
+	grep -q "packets to $OTHER.1 arrive now" "$RUN/b/log"
+}
+
+@test "UDP sockets bound to addresses: a user without capabilities serves an address that is added later" {
+	requires setpriv
+	local user=(setpriv --reuid 64793 --regid 64793 --clear-groups --inh-caps=-all --bounding-set=-all --no-new-privs)
+	local options=(--interface lo --name xra --runtime-dir "$RUN/a" --bind address --io socket)
+
+	chown 64793 "$RUN/a"
+	nsenter --net="/run/netns/$ID-a" -- "${user[@]}" "$XROCED" "${options[@]}" </dev/null >>"$RUN/a/log" 2>&1 3>&- &
+	echo $! >"$RUN/a/pid"
+	wait_for 10 daemon_running a
+	daemon_up b --interface lo --bind address
+	routed lo
+	serves a 4
+	serves b 4
+	transfers
+	unrouted lo
+	serves a 2
+	not grep "do not arrive" "$RUN/a/log"
+}
+
+@test "UDP sockets bound to addresses are not lent to programs, and direct contexts say so" {
+	daemon_up a --bind address
+	run env XROCE_DEBUG=1 XROCE_PATH=direct nsenter --net="/run/netns/$ID-a" -- "$XROCE" run -r "$RUN/a" ibv_devinfo
+	echo "$output"
+	((status))
+	[[ $output == *"no sockets to lend: they are bound to addresses (--bind)"* ]]
+}
+
 @test "UDP sockets bound to addresses: two devices of one host reach each other" {
 	one_host
 	daemon_up a --bind address
@@ -133,10 +277,8 @@ one_host() {
 	[[ $output == *"Address already in use, by another daemon"* ]]
 }
 
-@test "UDP sockets bound to addresses: a new address is reported, multicast groups are refused" {
+@test "UDP sockets bound to addresses: multicast groups are refused" {
 	daemon_up a --bind address
-	on a ip addr add "$OTHER.1/32" dev va
-	wait_for 5 grep -q "do not arrive until the daemon is started again" "$RUN/a/log"
 	for group in 239.7.7.7 ff0e::77; do
 		run timeout -k 1 10 nsenter --net="/run/netns/$ID-a" -- "$XROCE" run -r "$RUN/a" "$BIN/rdma_datagram" listen \
 			"$(gid_index a "$([[ $group == *:* ]] && echo "$A6" || echo "$A4")")" 1 "$group"
