@@ -29,6 +29,10 @@ teardown() {
 	for h in a b; do
 		daemon_down $h || true
 		[[ -z ${TUNNEL-} ]] || on $h ip link del "$TUNNEL" 2>/dev/null || true
+		[[ ! -e /run/netns/$ID-node-$h ]] || {
+			on node-$h ip link set "v$h" netns "$ID-$h"
+			ip netns del "$ID-node-$h"
+		}
 		on $h ip link set "v$h" nomaster 2>/dev/null || true
 		on $h ip addr add "$([[ $h == a ]] && echo "$A4" || echo "$B4")/24" dev "v$h" 2>/dev/null || true
 		on $h ip link set "v$h" up
@@ -78,6 +82,31 @@ cards() {
 	for h in a b; do
 		on $h ip link set card0 mtu "${2:-1500}"
 	done
+}
+
+# pods TYPE ARG...: moves the veth interface of each host to a namespace of its own, as that of a node, and gives the host
+# an interface pod0 above it, as that of a pod. The nodes have routes to the pods. Skips the test if the kernel has no such
+# interfaces.
+pods() {
+	local h
+
+	TUNNEL=pod0
+	for h in a b; do
+		make_netns node-$h
+		on $h ip link set v$h netns "$ID-node-$h"
+		run on node-$h ip link add pod0 link v$h type "$@"
+		echo "$output"
+		[[ $output != *"Unknown device type"* && $output != *"Operation not supported"* ]] ||
+			skip "this kernel has no such interfaces: $*"
+		((status == 0))
+		on node-$h ip link set pod0 netns "$ID-$h"
+	done
+	on node-a ip addr add "$A4/24" dev va
+	on node-b ip addr add "$B4/24" dev vb
+	on node-a ip link set va up
+	on node-b ip link set vb up
+	on node-a ip route add 10.78.0.2 via "$B4"
+	on node-b ip route add 10.78.0.1 via "$A4"
 }
 
 # start_on NAME [OPTION...]: a daemon on the interface of each host
@@ -160,8 +189,14 @@ transfers() {
 }
 
 @test "sockets: ipvlan in mode L3" {
-	makes ipv0 link @dev type ipvlan mode l3
-	start_on ipv0
+	pods ipvlan mode l3
+	start_on pod0
+	transfers
+}
+
+@test "sockets: ipvlan in mode L3S" {
+	pods ipvlan mode l3s
+	start_on pod0
 	transfers
 }
 
