@@ -55,10 +55,12 @@ void json_no_value(struct json *j, const char *name)
 	fputs("null", j->f);
 }
 
+/* Parsers of JSON refuse larger numbers than those of 63 bits. */
 void json_number(struct json *j, const char *name, uint64_t n)
 {
 	next(j, name);
-	fprintf(j->f, "%llu", (unsigned long long)n);
+	fprintf(j->f, "%llu",
+		n > INT64_MAX ? (unsigned long long)INT64_MAX : (unsigned long long)n);
 }
 
 void json_hex(struct json *j, const char *name, uint64_t n)

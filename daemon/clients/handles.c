@@ -205,8 +205,9 @@ void xd_show_moment(struct json *j, uint64_t at)
 void xd_show_owner(struct json *j, const struct xd_client *c, uint64_t created, bool detail)
 {
 	const struct xd_identity *identity = &c->identity;
+	uint64_t now = xd_now();
 
-	json_number(j, "age_ns", xd_now() - created);
+	json_number(j, "age_ns", now > created ? now - created : 0);
 	if (detail)
 		json_number(j, "created_ns", clock_time(created));
 	json_number(j, "pid", (uint64_t)identity->pid);
