@@ -36,6 +36,12 @@ struct xd_kind_ops {
 	uint32_t detail_list; /* the same list with everything that is known, 0: none */
 	void (*show_detail)(struct json *j, struct xd_object *obj);
 	void (*before_details)(const struct xd_clients *cs); /* a list is shown; NULL: nothing */
+	/*
+	 * The same for an object of a direct program: a record of its view, which may contain
+	 * anything. NULL: there are no records
+	 */
+	void (*show_view)(struct json *j, const void *record, const struct xd_client *c,
+			  bool detail);
 	/* The network has changed: looks at paths and addresses again. NULL: nothing to do */
 	void (*refresh)(struct xd_object *obj);
 	/* Frees some of what belongs to an object: see unload.h. NULL: nothing to do */

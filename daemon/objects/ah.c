@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xroce/view.h>
+
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
@@ -216,22 +218,48 @@ int xd_do_resolve_ah(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 /* ---- show ------------------------------------------------------------------------ */
 
+static void put_ah(struct json *j, const struct xr_view_ah *r, const struct xd_client *c,
+		   const char *path)
+{
+	json_number(j, "ah", r->ah);
+	json_number(j, "client", c->id);
+	json_number(j, "pd", r->pd);
+	json_number(j, "gid_index", r->gid_index);
+	json_address(j, "peer", &r->peer);
+	json_mac(j, "mac", r->mac);
+	json_number(j, "vlan", r->vlan);
+	json_number(j, "hop_limit", r->hop_limit);
+	json_number(j, "traffic_class", r->traffic_class);
+	json_number(j, "flow_label", r->flow_label);
+	json_boolean(j, "local", r->local);
+	json_text(j, "path", path);
+}
+
 static void show_ah(struct json *j, struct xd_object *obj)
 {
 	const struct xd_ah *ah = container_of(obj, struct xd_ah, obj);
 	const struct xt_path *path = xt_ahs_path(obj->client->objects->ahs, obj->handle);
+	struct xr_view_ah r = {
+		.ah = obj->handle,
+		.pd = ah->pd->id->number,
+		.gid_index = ah->attr.sgid_index,
+		.vlan = path->vlan,
+		.hop_limit = path->hop_limit,
+		.traffic_class = path->traffic_class,
+		.flow_label = path->flow_label,
+		.local = path->loopback || path->self,
+		.peer = path->dgid,
+	};
 
-	json_number(j, "ah", obj->handle);
-	json_number(j, "client", obj->client->id);
-	json_number(j, "pd", ah->pd->id->number);
-	json_number(j, "gid_index", ah->attr.sgid_index);
-	json_address(j, "peer", &path->dgid);
-	json_mac(j, "mac", path->dmac);
-	json_number(j, "vlan", path->vlan);
-	json_number(j, "hop_limit", path->hop_limit);
-	json_number(j, "traffic_class", path->traffic_class);
-	json_number(j, "flow_label", path->flow_label);
-	json_boolean(j, "local", path->loopback || path->self);
+	memcpy(r.mac, path->dmac, sizeof(r.mac));
+	put_ah(j, &r, obj->client, "daemon");
+}
+
+/* The path of a direct program's handle stays as it was resolved, so it has no error. */
+static void show_ah_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
+{
+	(void)detail;
+	put_ah(j, record, c, "direct");
 }
 
 static void show_ah_detail(struct json *j, struct xd_object *obj)
@@ -254,6 +282,7 @@ const struct xd_kind_ops xd_ah_ops = {
 	.show = show_ah,
 	.detail_list = XR_SHOW_AH_DETAILS,
 	.show_detail = show_ah_detail,
+	.show_view = show_ah_view,
 	.refresh = refresh_ah,
 	.free = free_ah,
 	.client_limit = offsetof(struct xd_options, client_max_ah),

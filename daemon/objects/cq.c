@@ -464,10 +464,12 @@ static void show_cq(struct json *j, struct xd_object *obj)
 	json_text(j, "path", "daemon");
 }
 
-void xd_cq_show_view(struct json *j, const struct xr_view_cq *r, const struct xd_client *c,
-		     bool detail)
+/* The record does not tell when the program arms the CQ. */
+static void show_cq_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
 {
+	const struct xr_view_cq *r = record;
 	uint32_t used = r->producer - r->consumer;
+	struct xt_failure failure;
 
 	json_number(j, "cq", r->cq);
 	json_number(j, "client", c->id);
@@ -475,13 +477,20 @@ void xd_cq_show_view(struct json *j, const struct xr_view_cq *r, const struct xd
 	json_number(j, "used", used <= r->depth ? used : r->depth);
 	json_no_value(j, "armed");
 	json_boolean(j, "overrun", r->overrun);
-	json_no_value(j, "vector");
+	json_number(j, "vector", r->vector);
 	json_text(j, "path", "direct");
 	if (!detail)
 		return;
 	json_number(j, "channel", r->channel);
+	json_number(j, "references", r->references);
+	json_number(j, "event_count", r->event_count);
+	json_number(j, "event_period_us", r->event_period);
 	json_number(j, "completions", r->completions);
 	json_number(j, "completion_errors", r->errors);
+	json_number(j, "completions_lost", r->lost);
+	json_number(j, "events", r->events);
+	xd_view_failure(&r->failure, &failure);
+	xd_show_failure(j, &failure, r->failure.qpn);
 }
 
 /* Workers that use the CQ must be paused. */
@@ -527,6 +536,7 @@ const struct xd_kind_ops xd_cq_ops = {
 	.show = show_cq,
 	.detail_list = XR_SHOW_CQ_DETAILS,
 	.show_detail = show_cq_detail,
+	.show_view = show_cq_view,
 	.free = free_cq,
 	.client_limit = offsetof(struct xd_options, client_max_cq),
 	.user_limit = offsetof(struct xd_options, user_max_cq),

@@ -7,7 +7,6 @@
 #include "daemon/transport/transport.h"
 
 struct json;
-struct xr_view_cq;
 
 struct xd_channel {
 	struct xd_object obj;
@@ -28,9 +27,5 @@ struct xd_cq {
 };
 
 extern const struct xd_kind_ops xd_channel_ops, xd_cq_ops;
-
-/* The row of a CQ of a direct program, which may have stored anything */
-void xd_cq_show_view(struct json *j, const struct xr_view_cq *r, const struct xd_client *c,
-		     bool detail);
 
 #endif /* XD_CQ_H */

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <xroce/view.h>
+
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
@@ -75,14 +77,31 @@ int xd_do_free_dm(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	return 0;
 }
 
+static void put_dm(struct json *j, const struct xr_view_dm *r, const struct xd_client *c,
+		   const char *path)
+{
+	json_number(j, "dm", r->dm);
+	json_number(j, "client", c->id);
+	json_number(j, "length", r->length);
+	json_number(j, "mrs", r->mrs);
+	json_text(j, "path", path);
+}
+
 static void show_dm(struct json *j, struct xd_object *obj)
 {
-	const struct xd_dm *dm = container_of(obj, struct xd_dm, obj);
+	const struct xr_view_dm r = {
+		.dm = obj->handle,
+		.mrs = obj->refs,
+		.length = container_of(obj, struct xd_dm, obj)->length,
+	};
 
-	json_number(j, "dm", obj->handle);
-	json_number(j, "client", obj->client->id);
-	json_number(j, "length", dm->length);
-	json_number(j, "mrs", obj->refs);
+	put_dm(j, &r, obj->client, "daemon");
+}
+
+static void show_dm_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
+{
+	(void)detail;
+	put_dm(j, record, c, "direct");
 }
 
 /* Device memory is limited by its size. Its number has the limits of regions. */
@@ -90,6 +109,7 @@ const struct xd_kind_ops xd_dm_ops = {
 	.name = "dms",
 	.list = XR_SHOW_DMS,
 	.show = show_dm,
+	.show_view = show_dm_view,
 	.free = free_dm,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
 	.user_limit = offsetof(struct xd_options, user_max_mr),

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xroce/view.h>
+
 #include "daemon/base/json.h"
 #include "daemon/clients/request.h"
 #include "daemon/io/io.h"
@@ -271,9 +273,21 @@ static void show_qp(struct json *j, const struct xd_objects *o, const struct xd_
 		json_address(j, "group", &g->gid);
 		json_number(j, "client", qp->obj.client->id);
 		json_number(j, "qpn", qp->qpn);
+		json_text(j, "path", "daemon");
 		xd_object_show_owner(j, &qp->obj, false);
 		json_end(j, '}');
 	}
+}
+
+void xd_mcast_show_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
+{
+	const struct xr_view_member *r = record;
+
+	(void)detail;
+	json_address(j, "group", &r->group);
+	json_number(j, "client", c->id);
+	json_number(j, "qpn", r->qpn);
+	json_text(j, "path", "direct");
 }
 
 void xd_mcast_show(struct json *j, const struct xd_objects *o)

@@ -3,9 +3,11 @@
 #ifndef XD_MCAST_H
 #define XD_MCAST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct json;
+struct xd_client;
 struct xd_group;
 struct xd_objects;
 struct xd_qp;
@@ -26,5 +28,7 @@ struct xd_mcast {
 void xd_mcast_leave(struct xd_qp *qp);
 /* Writes an object for each QP of each group. */
 void xd_mcast_show(struct json *j, const struct xd_objects *o);
+/* Adds the fields of a row of a direct program, as show_view() of a kind. */
+void xd_mcast_show_view(struct json *j, const void *record, const struct xd_client *c, bool detail);
 
 #endif /* XD_MCAST_H */

@@ -184,7 +184,19 @@ static void show_mr(struct json *j, struct xd_object *obj)
 	json_text(j, "path", "daemon");
 }
 
-void xd_mr_show_view(struct json *j, const struct xr_view_mr *r, const struct xd_client *c)
+static const char *tier_name(uint32_t tier)
+{
+	static const char *const names[] = {
+		[XR_TIER_OWN] = "own",
+		[XR_TIER_NULL] = "null",
+		[XR_TIER_DEVICE] = "device",
+		[XR_TIER_PIECES] = "pieces",
+	};
+
+	return tier < sizeof(names) / sizeof(names[0]) ? names[tier] : "?";
+}
+
+static void put_view(struct json *j, const struct xr_view_mr *r, const struct xd_client *c)
 {
 	bool known = r->state < sizeof(states) / sizeof(states[0]);
 
@@ -195,29 +207,39 @@ void xd_mr_show_view(struct json *j, const struct xr_view_mr *r, const struct xd
 	json_number(j, "length", r->length);
 	xd_show_access(j, r->access);
 	json_text(j, "state", known ? states[r->state] : "?");
-	json_text(j, "tier", r->null ? "null" : "own");
+	json_text(j, "tier", tier_name(r->tier));
 	json_boolean(j, "pinned", false);
 	json_hex(j, "iova", r->iova);
 	json_text(j, "path", "direct");
 }
 
-void xd_show_refused(struct json *j, const struct xt_key *key)
+void xd_take_refused(const struct xt_key *key, struct xr_view_refused *r)
+{
+	const struct xt_refused *last = &key->refused;
+
+	*r = (struct xr_view_refused){
+		.at = __atomic_load_n(&last->at, __ATOMIC_RELAXED),
+		.count = __atomic_load_n(&last->count, __ATOMIC_RELAXED),
+		.qpn = __atomic_load_n(&last->qpn, __ATOMIC_RELAXED),
+		.why = __atomic_load_n(&last->why, __ATOMIC_RELAXED),
+	};
+}
+
+void xd_show_refused(struct json *j, const struct xr_view_refused *r)
 {
 	static const char *const texts[] = {
 #define X(name, action, text) text,
 		XR_REASONS(X)
 #undef X
 	};
-	const struct xt_refused *last = &key->refused;
-	uint32_t why = __atomic_load_n(&last->why, __ATOMIC_RELAXED);
 
-	json_number(j, "refused", __atomic_load_n(&last->count, __ATOMIC_RELAXED));
-	if (why == XR_OK || why >= XR_REASON_COUNT)
+	json_number(j, "refused", r->count);
+	if (r->why == XR_OK || r->why >= XR_REASON_COUNT)
 		return;
 	json_begin(j, "last_error", '{');
-	xd_show_moment(j, __atomic_load_n(&last->at, __ATOMIC_RELAXED));
-	json_number(j, "qpn", __atomic_load_n(&last->qpn, __ATOMIC_RELAXED));
-	json_text(j, "reason", texts[why]);
+	xd_show_moment(j, r->at);
+	json_number(j, "qpn", r->qpn);
+	json_text(j, "reason", texts[r->why]);
 	json_end(j, '}');
 }
 
@@ -233,7 +255,15 @@ static void settle_usage(const struct xd_clients *cs)
 	}
 }
 
-static void show_usage(struct json *j, const struct xt_usage *usage)
+static void take_usage(const struct xt_usage *usage, struct xr_view_use *use)
+{
+	for (uint32_t i = 0; i < XT_USES; i++) {
+		use[i].count = __atomic_load_n(&usage->of[i].count, __ATOMIC_RELAXED);
+		use[i].bytes = __atomic_load_n(&usage->of[i].bytes, __ATOMIC_RELAXED);
+	}
+}
+
+static void put_usage(struct json *j, uint32_t references, const struct xr_view_use *of)
 {
 	static const char *const names[XT_USES][2] = {
 		[XT_USE_REMOTE_WRITE] = { "remote_writes", "remote_write_bytes" },
@@ -243,22 +273,35 @@ static void show_usage(struct json *j, const struct xt_usage *usage)
 		[XT_USE_LOCAL_WRITE] = { "local_writes", "local_write_bytes" },
 	};
 
+	json_number(j, "references", references);
 	for (uint32_t use = XT_USE_NONE + 1; use < XT_USES; use++) {
-		json_number(j, names[use][0],
-			    __atomic_load_n(&usage->of[use].count, __ATOMIC_RELAXED));
-		json_number(j, names[use][1],
-			    __atomic_load_n(&usage->of[use].bytes, __ATOMIC_RELAXED));
+		json_number(j, names[use][0], of[use].count);
+		json_number(j, names[use][1], of[use].bytes);
 	}
 }
 
 static void show_mr_detail(struct json *j, struct xd_object *obj)
 {
 	const struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
+	struct xr_view_use use[XR_VIEW_USES];
+	struct xr_view_refused refused;
 
 	show_mr(j, obj);
-	json_number(j, "references", obj->refs);
-	show_usage(j, &mr->key->usage);
-	xd_show_refused(j, mr->key);
+	take_usage(&mr->key->usage, use);
+	put_usage(j, obj->refs, use);
+	xd_take_refused(mr->key, &refused);
+	xd_show_refused(j, &refused);
+}
+
+static void show_mr_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
+{
+	const struct xr_view_mr *r = record;
+
+	put_view(j, r, c);
+	if (!detail)
+		return;
+	put_usage(j, r->references, r->use);
+	xd_show_refused(j, &r->refused);
 }
 
 const struct xd_kind_ops xd_mr_ops = {
@@ -267,6 +310,7 @@ const struct xd_kind_ops xd_mr_ops = {
 	.show = show_mr,
 	.detail_list = XR_SHOW_MR_DETAILS,
 	.show_detail = show_mr_detail,
+	.show_view = show_mr_view,
 	.before_details = settle_usage,
 	.free = free_mr,
 	.client_limit = offsetof(struct xd_options, client_max_mr),

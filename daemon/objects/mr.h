@@ -7,7 +7,7 @@
 #include "ending.h"
 
 struct json;
-struct xr_view_mr;
+struct xr_view_refused;
 struct xd_dm;
 struct xd_mem;
 struct xd_pd;
@@ -37,9 +37,8 @@ void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr);
 
 /* Writes access rights (XR_ACCESS_*) as letters. */
 void xd_show_access(struct json *j, uint32_t access);
-/* The row of a region of a direct program, which may have stored anything */
-void xd_mr_show_view(struct json *j, const struct xr_view_mr *r, const struct xd_client *c);
-/* Writes how many uses of a key were refused, and the last of them as `last_error`. */
-void xd_show_refused(struct json *j, const struct xt_key *key);
+/* Uses of a key that were refused, and the last of them */
+void xd_take_refused(const struct xt_key *key, struct xr_view_refused *r);
+void xd_show_refused(struct json *j, const struct xr_view_refused *r);
 
 #endif /* XD_MR_H */

@@ -5,6 +5,8 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
+#include <xroce/view.h>
+
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
@@ -120,37 +122,63 @@ int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_repl
 	return XD_LATER;
 }
 
+static void put_mw(struct json *j, const struct xr_view_mw *r, const struct xd_client *c,
+		   const char *path)
+{
+	json_number(j, "rkey", r->key);
+	json_number(j, "client", c->id);
+	json_number(j, "pd", r->pd);
+	json_number(j, "type", r->type);
+	json_boolean(j, "bound", r->mr);
+	json_number(j, "mr", r->mr);
+	json_hex(j, "addr", r->addr);
+	json_number(j, "length", r->length);
+	xd_show_access(j, r->access);
+	json_number(j, "qpn", r->qpn);
+	json_text(j, "path", path);
+}
+
 /* Workers are paused because engines change the key. */
 static void show_mw(struct json *j, struct xd_object *obj)
 {
 	const struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
 	struct xd_device *dev = obj->client->dev;
 	const struct xt_key *region;
-	uint32_t lkey = 0;
+	struct xr_view_mw r = { 0 };
 	struct xt_key key;
 
 	xd_workers_pause(dev->workers);
 	key = *mw->key;
 	region = key.parent ? xt_keys_by_index(dev->shared.keys, key.parent) : NULL;
 	if (region)
-		lkey = xt_key_value(region);
+		r.mr = xt_key_value(region);
 	xd_workers_resume_no_wake(dev->workers);
-	json_number(j, "rkey", xt_key_value(&key));
-	json_number(j, "client", obj->client->id);
-	json_number(j, "pd", mw->pd->id->number);
-	json_number(j, "type", key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1);
-	json_boolean(j, "bound", region);
-	json_number(j, "mr", lkey);
-	json_hex(j, "addr", region ? key.entry.va : 0);
-	json_number(j, "length", region ? key.entry.length : 0);
-	xd_show_access(j, region ? key.entry.access : 0);
-	json_number(j, "qpn", key.entry.qpn);
+	r.key = xt_key_value(&key);
+	r.pd = mw->pd->id->number;
+	r.type = key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1;
+	r.addr = region ? key.entry.va : 0;
+	r.length = region ? key.entry.length : 0;
+	r.access = region ? key.entry.access : 0;
+	r.qpn = key.entry.qpn;
+	put_mw(j, &r, obj->client, "daemon");
 }
 
 static void show_mw_detail(struct json *j, struct xd_object *obj)
 {
+	struct xr_view_refused refused;
+
 	show_mw(j, obj);
-	xd_show_refused(j, container_of(obj, struct xd_mw, obj)->key);
+	xd_take_refused(container_of(obj, struct xd_mw, obj)->key, &refused);
+	xd_show_refused(j, &refused);
+}
+
+static void show_mw_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
+{
+	const struct xr_view_mw *r = record;
+
+	put_mw(j, r, c, "direct");
+	if (detail)
+		xd_show_refused(j, &r->refused);
 }
 
 /* Windows have the limits of regions. */
@@ -160,6 +188,7 @@ const struct xd_kind_ops xd_mw_ops = {
 	.show = show_mw,
 	.detail_list = XR_SHOW_MW_DETAILS,
 	.show_detail = show_mw_detail,
+	.show_view = show_mw_view,
 	.free = free_mw,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
 	.user_limit = offsetof(struct xd_options, user_max_mr),

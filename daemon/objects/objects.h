@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include <xroce/control.h>
+
 #include "daemon/clients/client.h"
 #include "client_memory.h"
 #include "import.h"
@@ -16,17 +18,17 @@
 /* In the order in which the objects of a client that ends are freed */
 enum xd_kind {
 	XD_CM_ID, /* of the level above */
-	XD_QP,
-	XD_AH,
-	XD_SRQ,
-	XD_XRCD,
-	XD_CQ,
-	XD_CHANNEL,
-	XD_MW,
-	XD_MR,
-	XD_DM,
-	XD_PD,
-	XD_KINDS
+	XD_QP = XR_KIND_QP,
+	XD_AH = XR_KIND_AH,
+	XD_SRQ = XR_KIND_SRQ,
+	XD_XRCD = XR_KIND_XRCD,
+	XD_CQ = XR_KIND_CQ,
+	XD_CHANNEL = XR_KIND_CHANNEL,
+	XD_MW = XR_KIND_MW,
+	XD_MR = XR_KIND_MR,
+	XD_DM = XR_KIND_DM,
+	XD_PD = XR_KIND_PD,
+	XD_KINDS = XR_KINDS
 };
 
 /* State shared by the objects of all clients */

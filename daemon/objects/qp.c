@@ -197,6 +197,7 @@ const struct xd_kind_ops xd_qp_ops = {
 	.show = xd_qp_show,
 	.detail_list = XR_SHOW_QP_DETAILS,
 	.show_detail = xd_qp_show_detail,
+	.show_view = xd_qp_show_view,
 	.refresh = xd_qp_refresh,
 	.unload = xd_qp_unbind_windows,
 	.free = free_qp,

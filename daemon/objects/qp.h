@@ -13,7 +13,7 @@ struct xd_resolve;
 struct xd_srq;
 struct xd_target;
 struct xd_xrcd;
-struct xr_view_qp;
+struct xr_view_failure;
 struct xt_failure;
 struct xt_qp;
 
@@ -58,10 +58,9 @@ void xd_qp_show_detail(struct json *j, struct xd_object *obj);
 const char *xd_qp_type_name(const struct xd_qp *qp);
 const char *xd_qp_state_name(uint32_t state);
 const char *xd_qp_type_of(uint32_t type); /* XR_QPT_* */
-/* The same for a QP of a direct program, which may have stored anything; detail: all is shown */
-void xd_qp_show_view(struct json *j, const struct xr_view_qp *r, const struct xd_client *c,
-		     bool detail);
-void xd_view_failure(const struct xr_view_qp *r, struct xt_failure *f);
+/* show_view() of the kind; an error in a record of a view */
+void xd_qp_show_view(struct json *j, const void *record, const struct xd_client *c, bool detail);
+void xd_view_failure(const struct xr_view_failure *r, struct xt_failure *f);
 /* Describe why a QP failed; the status is empty if the reason has none. */
 const char *xd_qp_failure_reason(const struct xt_failure *f);
 const char *xd_qp_failure_status(const struct xt_failure *f);

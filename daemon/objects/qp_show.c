@@ -283,13 +283,13 @@ void xd_qp_show_detail(struct json *j, struct xd_object *obj)
 
 /* ---- QPs of direct programs -------------------------------------------------------- */
 
-void xd_view_failure(const struct xr_view_qp *r, struct xt_failure *f)
+void xd_view_failure(const struct xr_view_failure *r, struct xt_failure *f)
 {
 	*f = (struct xt_failure){
-		.at = r->failure_at,
-		.cause = r->failure_cause,
-		.status = r->failure_status,
-		.verr = r->failure_verr,
+		.at = r->at,
+		.cause = r->cause,
+		.status = r->status,
+		.verr = r->verr,
 	};
 }
 
@@ -338,18 +338,16 @@ static void take_view(const struct xr_view_qp *r, const struct xd_client *c, str
 	};
 	memcpy(&s->stats.counters, r->counter, sizeof(s->stats.counters));
 	memcpy(s->stats.rtt, r->rtt, sizeof(s->stats.rtt));
-	xd_view_failure(r, &s->stats.failure);
+	xd_view_failure(&r->failure, &s->stats.failure);
 }
 
-void xd_qp_show_view(struct json *j, const struct xr_view_qp *r, const struct xd_client *c,
-		     bool detail)
+void xd_qp_show_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
 {
 	struct snapshot s;
 
-	take_view(r, c, &s);
+	take_view(record, c, &s);
 	if (detail)
 		put_detail(j, &s);
 	else
 		put_row(j, &s);
-	xd_show_owner(j, c, r->created, detail);
 }

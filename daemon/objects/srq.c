@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <xroce/bits.h>
+#include <xroce/view.h>
 
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
@@ -272,26 +273,38 @@ int xd_do_destroy_srq(struct xd_client *c, struct xd_request *req, struct xd_rep
 	return XD_LATER;
 }
 
-static void put_srq(struct json *j, const struct xd_srq *srq, const struct xt_srq *xt)
+static void put_srq(struct json *j, const struct xr_view_srq *r, const struct xd_client *c,
+		    const char *path)
 {
-	uint32_t used = __atomic_load_n(&xt->queue->producer, __ATOMIC_RELAXED) - xt->consumer;
+	uint32_t used = r->producer - r->consumer;
 
-	json_number(j, "srq", srq->obj.handle);
-	json_number(j, "client", srq->obj.client->id);
-	json_text(j, "type", srq->xrcd ? "XRC" : "basic");
-	json_number(j, "pd", srq->pd->id->number);
-	json_number(j, "depth", srq->max_wr);
-	json_number(j, "used", used <= srq->max_wr ? used : srq->max_wr);
-	json_number(j, "limit", xt->limit);
-	json_number(j, "qps", srq->obj.refs);
-	json_number(j, "number", xt->number);
-	json_number(j, "xrcd", srq->xrcd ? srq->xrcd->obj.handle : 0);
-	json_number(j, "cq", srq->cq ? srq->cq->obj.handle : 0);
-	json_boolean(j, "dead", xt->dead);
+	json_number(j, "srq", r->srq);
+	json_number(j, "client", c->id);
+	json_text(j, "type", r->xrcd ? "XRC" : "basic");
+	json_number(j, "pd", r->pd);
+	json_number(j, "depth", r->depth);
+	json_number(j, "used", used <= r->depth ? used : r->depth);
+	json_number(j, "limit", r->limit);
+	json_number(j, "qps", r->qps);
+	json_number(j, "number", r->number);
+	json_number(j, "xrcd", r->xrcd);
+	json_number(j, "cq", r->cq);
+	json_boolean(j, "dead", r->dead);
+	json_text(j, "path", path);
 }
 
-/* Returns a copy, taken while workers are paused. */
-static struct xt_srq snapshot(const struct xd_srq *srq)
+static void put_detail(struct json *j, const struct xr_view_srq *r)
+{
+	struct xt_failure failure;
+
+	json_number(j, "receives", r->receives);
+	json_number(j, "receives_missed", r->missed);
+	xd_view_failure(&r->failure, &failure);
+	xd_show_failure(j, &failure, r->failure.qpn);
+}
+
+/* Reads what engines change while workers are paused. */
+static struct xr_view_srq snapshot(const struct xd_srq *srq)
 {
 	struct xd_workers *workers = srq->obj.client->dev->workers;
 	struct xt_srq xt;
@@ -299,27 +312,47 @@ static struct xt_srq snapshot(const struct xd_srq *srq)
 	xd_workers_pause(workers);
 	xt = srq->xt;
 	xd_workers_resume_no_wake(workers);
-	return xt;
+	return (struct xr_view_srq){
+		.srq = srq->obj.handle,
+		.pd = srq->pd->id->number,
+		.depth = srq->max_wr,
+		.limit = xt.limit,
+		.producer = __atomic_load_n(&xt.queue->producer, __ATOMIC_RELAXED),
+		.consumer = xt.consumer,
+		.qps = srq->obj.refs,
+		.number = xt.number,
+		.xrcd = srq->xrcd ? srq->xrcd->obj.handle : 0,
+		.cq = srq->cq ? srq->cq->obj.handle : 0,
+		.dead = xt.dead,
+		.receives = xt.taken,
+		.missed = xt.missed,
+		.failure = { .at = xt.error.at,
+			     .cause = (uint8_t)xt.error.cause,
+			     .qpn = xt.error.qpn },
+	};
 }
 
 static void show_srq(struct json *j, struct xd_object *obj)
 {
-	const struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
-	const struct xt_srq xt = snapshot(srq);
+	const struct xr_view_srq r = snapshot(container_of(obj, struct xd_srq, obj));
 
-	put_srq(j, srq, &xt);
+	put_srq(j, &r, obj->client, "daemon");
 }
 
 static void show_srq_detail(struct json *j, struct xd_object *obj)
 {
-	const struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
-	const struct xt_srq xt = snapshot(srq);
-	const struct xt_failure failure = { .at = xt.error.at, .cause = (uint8_t)xt.error.cause };
+	const struct xr_view_srq r = snapshot(container_of(obj, struct xd_srq, obj));
 
-	put_srq(j, srq, &xt);
-	json_number(j, "receives", xt.taken);
-	json_number(j, "receives_missed", xt.missed);
-	xd_show_failure(j, &failure, xt.error.qpn);
+	put_srq(j, &r, obj->client, "daemon");
+	put_detail(j, &r);
+}
+
+static void show_srq_view(struct json *j, const void *record, const struct xd_client *c,
+			  bool detail)
+{
+	put_srq(j, record, c, "direct");
+	if (detail)
+		put_detail(j, record);
 }
 
 const struct xd_kind_ops xd_srq_ops = {
@@ -328,6 +361,7 @@ const struct xd_kind_ops xd_srq_ops = {
 	.show = show_srq,
 	.detail_list = XR_SHOW_SRQ_DETAILS,
 	.show_detail = show_srq_detail,
+	.show_view = show_srq_view,
 	.free = free_srq,
 	.client_limit = offsetof(struct xd_options, client_max_srq),
 	.user_limit = offsetof(struct xd_options, user_max_srq),

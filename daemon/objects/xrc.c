@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <xroce/view.h>
+
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
@@ -208,6 +210,23 @@ static void show_xrcd(struct json *j, struct xd_object *obj)
 	json_number(j, "opened", d->refs);
 	json_boolean(j, "file", d->fd >= 0);
 	json_number(j, "inode", d->fd >= 0 ? d->inode : 0);
+	json_text(j, "path", "daemon");
+}
+
+/* A direct program shares its domains with nobody. */
+static void show_xrcd_view(struct json *j, const void *record, const struct xd_client *c,
+			   bool detail)
+{
+	const struct xr_view_xrcd *r = record;
+
+	(void)detail;
+	json_number(j, "xrcd", r->xrcd);
+	json_number(j, "client", c->id);
+	json_number(j, "domain", r->domain);
+	json_number(j, "opened", 1);
+	json_boolean(j, "file", false);
+	json_number(j, "inode", 0);
+	json_text(j, "path", "direct");
 }
 
 /* XRC domains have the limits of PDs. */
@@ -215,6 +234,7 @@ const struct xd_kind_ops xd_xrcd_ops = {
 	.name = "xrcds",
 	.list = XR_SHOW_XRCDS,
 	.show = show_xrcd,
+	.show_view = show_xrcd_view,
 	.free = free_xrcd,
 	.client_limit = offsetof(struct xd_options, client_max_pd),
 	.user_limit = offsetof(struct xd_options, user_max_pd),

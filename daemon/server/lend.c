@@ -392,7 +392,7 @@ static void show_loans(struct json *j, const struct xd_client *observer)
 		json_number(j, "pid", (uint64_t)c->identity.pid);
 		json_text(j, "by", c->slot_ring ? "io_uring" : "sockets");
 		json_boolean(j, "view", c->view);
-		json_number(j, "qps", xd_view_counts(c).qps);
+		json_number(j, "qps", xd_view_objects(c, XR_KIND_QP));
 		json_end(j, '}');
 	}
 	json_end(j, ']');

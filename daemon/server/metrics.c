@@ -212,7 +212,7 @@ static void put_objects(struct openmetrics *m, const struct xd_clients *cs)
 	put_kind(m, "clients", cs->count - cs->channels);
 	put_kind(m, "cm_channels", cs->channels);
 	for (i = 0; i < kinds->n; i++)
-		put_kind(m, kinds->ops[i]->name, kinds->objects[i]);
+		put_kind(m, kinds->ops[i]->name, kinds->objects[i] + xd_views_objects(cs, NULL, i));
 	om_family(m, "object_limit", OM_GAUGE, "Largest number of objects of the device by kind");
 	put_kind(m, "clients", cs->dev->opt->max_clients);
 	put_kind(m, "cm_channels", cs->dev->opt->max_cm_channels);
@@ -248,16 +248,17 @@ static const struct xd_client *user_from(const struct xd_client *c)
 static void put_clients(struct openmetrics *m, const struct xd_clients *cs)
 {
 	const struct xd_client *c;
-	uint32_t kind;
+	uint32_t kind, n;
 
 	om_family(m, "client_objects", OM_GAUGE, "Objects of each client by kind");
 	for (c = user_from(cs->first); c; c = user_from(c->next)) {
 		for (kind = 0; kind < cs->kinds.n; kind++) {
-			if (!xd_object_count(c, kind))
+			n = xd_object_count(c, kind) + xd_view_objects(c, kind);
+			if (!n)
 				continue;
 			begin_client(m, c);
 			om_label(m, "kind", cs->kinds.ops[kind]->name);
-			om_value(m, xd_object_count(c, kind));
+			om_value(m, n);
 		}
 	}
 	om_family(m, "client_delays", OM_COUNTER,

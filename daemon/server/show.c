@@ -156,7 +156,8 @@ static void put_objects(struct json *j, const struct xd_client *c)
 	json_number(j, "clients", cs->count - cs->channels);
 	json_number(j, "cm_channels", cs->channels);
 	for (kind = 0; kind < cs->kinds.n; kind++)
-		json_number(j, cs->kinds.ops[kind]->name, cs->kinds.objects[kind]);
+		json_number(j, cs->kinds.ops[kind]->name,
+			    cs->kinds.objects[kind] + xd_views_objects(cs, NULL, kind));
 	json_number(j, "mapped_bytes", totals.mapped);
 	json_number(j, "pinned_bytes", totals.pinned);
 	json_number(j, "object_fds", __atomic_load_n(&cs->limits.fds.used, __ATOMIC_RELAXED));
@@ -229,38 +230,10 @@ static void show_counters(struct json *j, struct xd_server *s)
 
 /* ---- clients ----------------------------------------------------------------------- */
 
-/* Objects of a kind that a direct program says it has */
-static uint32_t direct_count(const struct xd_client *c, const struct xd_kind_ops *ops)
-{
-	switch (c->view ? ops->list : 0) {
-	case XR_SHOW_QPS:
-		return xd_view_counts(c).qps;
-	case XR_SHOW_MRS:
-		return xd_view_counts(c).mrs;
-	case XR_SHOW_CQS:
-		return xd_view_counts(c).cqs;
-	default:
-		return 0;
-	}
-}
-
-/* u NULL: of all users */
-static uint32_t direct_counts(const struct xd_clients *cs, const struct xd_user *u,
-			      const struct xd_kind_ops *ops)
-{
-	uint32_t n = 0;
-
-	for (const struct xd_client *c = cs->first; c; c = c->next)
-		if (!u || c->user == u)
-			n += direct_count(c, ops);
-	return n;
-}
-
 static void put_count(struct json *j, const struct xd_client *c, uint32_t kind)
 {
-	const struct xd_kind_ops *ops = c->clients->kinds.ops[kind];
-
-	json_number(j, ops->name, xd_object_count(c, kind) + direct_count(c, ops));
+	json_number(j, c->clients->kinds.ops[kind]->name,
+		    xd_object_count(c, kind) + xd_view_objects(c, kind));
 }
 
 static void show_clients(struct json *j, const struct xd_clients *cs)
@@ -307,11 +280,13 @@ static void put_kind_limit(struct json *j, const struct xd_client *c, uint32_t k
 	const struct xd_kinds *kinds = &c->clients->kinds;
 	const struct xd_kind_ops *ops = kinds->ops[kind];
 
-	put_limit(j, ops->name, xd_option_name(ops->device_limit), kinds->objects[kind],
+	uint64_t direct = xd_views_objects(c->clients, NULL, kind);
+
+	put_limit(j, ops->name, xd_option_name(ops->device_limit), kinds->objects[kind] + direct,
 		  xd_kind_limit(c->clients, ops->user_limit));
 	json_number(j, "client", xd_kind_limit(c->clients, ops->client_limit));
 	json_number(j, "device", xd_kind_limit(c->clients, ops->device_limit));
-	json_number(j, "direct", direct_counts(c->clients, NULL, ops));
+	json_number(j, "direct", direct);
 	json_end(j, '}');
 }
 
@@ -365,7 +340,7 @@ static void put_user(struct json *j, const struct xd_clients *cs, const struct x
 	json_number(j, "cm_channels", u->channels);
 	for (kind = 0; kind < cs->kinds.n; kind++)
 		json_number(j, cs->kinds.ops[kind]->name,
-			    u->objects[kind] + direct_counts(cs, u, cs->kinds.ops[kind]));
+			    u->objects[kind] + xd_views_objects(cs, u, kind));
 	json_number(j, "processes", u->processes);
 	json_number(j, "files", __atomic_load_n(&u->fds.used, __ATOMIC_RELAXED));
 	json_number(j, "pinned", u->bytes.pinned);
@@ -415,7 +390,7 @@ static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind
 			json_end(j, '}');
 		}
 	}
-	xd_views_show(j, cs, ops->list, detail);
+	xd_views_show(j, cs, kind, detail);
 }
 
 static int show_objects(struct json *j, const struct xd_clients *cs, uint32_t what)
@@ -455,6 +430,7 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 	case XR_SHOW_GROUPS:
 		json_begin(j, NULL, '[');
 		xd_mcast_show(j, xd_objects_of(c));
+		xd_views_show_groups(j, c->clients);
 		json_end(j, ']');
 		return 0;
 	case XR_SHOW_METRICS:

@@ -12,9 +12,6 @@
 #include "daemon/base/loop.h"
 #include "daemon/clients/programs.h"
 #include "daemon/clients/request.h"
-#include "daemon/objects/cq.h"
-#include "daemon/objects/mr.h"
-#include "daemon/objects/qp.h"
 #include "server.h"
 
 /* Attempts to read a record that the program does not change meanwhile */
@@ -46,21 +43,34 @@ static void settle(const struct xd_view *v, uint64_t off, void *a, void *b, size
 	}
 }
 
-struct room {
+static const struct room {
 	uint64_t off;
 	uint32_t size, records;
+} rooms[XR_VIEW_LIST_COUNT] = {
+#define X(NAME, name, records)                                                                     \
+	[XR_VIEW_##NAME] = { offsetof(struct xr_view_file, name), sizeof(struct xr_view_##name),   \
+			     records },
+	XR_VIEW_LISTS(X)
+#undef X
 };
 
-static void each(const struct xd_view *v, const struct room *room, uint32_t end, xd_view_fn *fn,
-		 void *arg)
+static void read_header(const struct xd_view *v, struct xr_view *header)
+{
+	if (!read_at(v, 0, header, offsetof(struct xr_view, sums)))
+		memset(header, 0, sizeof(*header));
+}
+
+void xd_view_each(const struct xd_view *v, enum xr_view_list list, xd_view_fn *fn, void *arg)
 {
 	/* Only the control thread reads. */
 	static _Alignas(8) uint8_t first[CHUNK], second[CHUNK];
+	const struct room *room = &rooms[list];
 	const uint32_t most = CHUNK / room->size;
-	uint32_t i, n, index;
+	uint32_t i, n, index, end;
+	struct xr_view header;
 
-	if (end > room->records)
-		end = room->records;
+	read_header(v, &header);
+	end = header.end[list] < room->records ? header.end[list] : room->records;
 	for (index = 0; index < end; index += n) {
 		uint64_t off = room->off + (uint64_t)index * room->size;
 
@@ -78,24 +88,6 @@ static void each(const struct xd_view *v, const struct room *room, uint32_t end,
 	}
 }
 
-static void read_header(const struct xd_view *v, struct xr_view *header)
-{
-	if (!read_at(v, 0, header, offsetof(struct xr_view, sums)))
-		memset(header, 0, sizeof(*header));
-}
-
-static const struct room qp_room = { XR_VIEW_QPS_OFF, sizeof(struct xr_view_qp), XR_VIEW_QPS };
-static const struct room mr_room = { XR_VIEW_MRS_OFF, sizeof(struct xr_view_mr), XR_VIEW_MRS };
-static const struct room cq_room = { XR_VIEW_CQS_OFF, sizeof(struct xr_view_cq), XR_VIEW_CQS };
-
-void xd_view_each_qp(const struct xd_view *v, xd_view_fn *fn, void *arg)
-{
-	struct xr_view header;
-
-	read_header(v, &header);
-	each(v, &qp_room, header.qp_end, fn, arg);
-}
-
 uint32_t xd_view_changes(const struct xd_view *v)
 {
 	struct xr_view header;
@@ -104,23 +96,24 @@ uint32_t xd_view_changes(const struct xd_view *v)
 	return header.changes;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
-struct xd_view_counts xd_view_counts(const struct xd_client *c)
+uint32_t xd_view_objects(const struct xd_client *c, uint32_t kind)
 {
 	struct xr_view header;
 
 	if (!c->view)
-		return (struct xd_view_counts){ 0 };
+		return 0;
 	read_header(c->view, &header);
-	return (struct xd_view_counts){
-		.qps = least(header.qps, XR_VIEW_QPS),
-		.mrs = least(header.mrs, XR_VIEW_MRS),
-		.cqs = least(header.cqs, XR_VIEW_CQS),
-	};
+	return kind < XR_KINDS ? header.objects[kind] : 0;
+}
+
+uint64_t xd_views_objects(const struct xd_clients *cs, const struct xd_user *u, uint32_t kind)
+{
+	uint64_t n = 0;
+
+	for (const struct xd_client *c = cs->first; c; c = c->next)
+		if (!u || c->user == u)
+			n += xd_view_objects(c, kind);
+	return n;
 }
 
 /* ---- open --------------------------------------------------------------------------------- */
@@ -170,82 +163,63 @@ int xd_view_open(struct xd_client *c, int *fd)
 struct rows {
 	struct json *j;
 	const struct xd_client *client;
+	void (*show)(struct json *j, const void *record, const struct xd_client *c, bool detail);
 	bool detail;
-	uint64_t now;
+	size_t created; /* offset in the record */
 };
 
-static void limit(uint64_t *n, uint64_t most)
-{
-	if (*n > most)
-		*n = most;
-}
-
-static void limit_all(uint64_t *n, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		limit(&n[i], MOST);
-}
-
-static void show_qp(void *arg, uint32_t index, const void *record)
+static void show_row(void *arg, uint32_t index, const void *record)
 {
 	const struct rows *rows = arg;
-	struct xr_view_qp r = *(const struct xr_view_qp *)record;
+	uint64_t created;
 
 	(void)index;
-	limit_all((uint64_t *)r.counter, XR_VIEW_QP_COUNTERS);
-	limit((uint64_t *)&r.created, rows->now);
-	limit((uint64_t *)&r.failure_at, rows->now);
+	memcpy(&created, (const uint8_t *)record + rows->created, sizeof(created));
 	json_begin(rows->j, NULL, '{');
-	xd_qp_show_view(rows->j, &r, rows->client, rows->detail);
+	rows->show(rows->j, record, rows->client, rows->detail);
+	xd_show_owner(rows->j, rows->client, created, rows->detail);
 	json_end(rows->j, '}');
 }
 
-static void show_mr(void *arg, uint32_t index, const void *record)
+static void show_rows(struct rows *rows, const struct xd_clients *cs, enum xr_view_list list)
 {
-	const struct rows *rows = arg;
-	struct xr_view_mr r = *(const struct xr_view_mr *)record;
+	static const size_t created[XR_VIEW_LIST_COUNT] = {
+#define X(NAME, name, records) [XR_VIEW_##NAME] = offsetof(struct xr_view_##name, created),
+		XR_VIEW_LISTS(X)
+#undef X
+	};
 
-	(void)index;
-	limit((uint64_t *)&r.length, MOST);
-	limit((uint64_t *)&r.created, rows->now);
-	json_begin(rows->j, NULL, '{');
-	xd_mr_show_view(rows->j, &r, rows->client);
-	xd_show_owner(rows->j, rows->client, r.created, rows->detail);
-	json_end(rows->j, '}');
-}
-
-static void show_cq(void *arg, uint32_t index, const void *record)
-{
-	const struct rows *rows = arg;
-	struct xr_view_cq r = *(const struct xr_view_cq *)record;
-
-	(void)index;
-	limit((uint64_t *)&r.completions, MOST);
-	limit((uint64_t *)&r.errors, MOST);
-	limit((uint64_t *)&r.created, rows->now);
-	json_begin(rows->j, NULL, '{');
-	xd_cq_show_view(rows->j, &r, rows->client, rows->detail);
-	xd_show_owner(rows->j, rows->client, r.created, rows->detail);
-	json_end(rows->j, '}');
-}
-
-void xd_views_show(struct json *j, const struct xd_clients *cs, uint32_t what, bool detail)
-{
-	struct rows rows = { .j = j, .detail = detail, .now = xd_now() };
-	struct xr_view header;
-
+	rows->created = created[list];
 	for (const struct xd_client *c = cs->first; c; c = c->next) {
-		if (!c->view)
-			continue;
-		rows.client = c;
-		read_header(c->view, &header);
-		if (what == XR_SHOW_QPS)
-			each(c->view, &qp_room, header.qp_end, show_qp, &rows);
-		else if (what == XR_SHOW_MRS)
-			each(c->view, &mr_room, header.mr_end, show_mr, &rows);
-		else if (what == XR_SHOW_CQS)
-			each(c->view, &cq_room, header.cq_end, show_cq, &rows);
+		rows->client = c;
+		if (c->view)
+			xd_view_each(c->view, list, show_row, rows);
 	}
+}
+
+void xd_views_show(struct json *j, const struct xd_clients *cs, uint32_t kind, bool detail)
+{
+	static const struct {
+		uint32_t kind;
+		enum xr_view_list list;
+	} lists[] = {
+		{ XR_KIND_QP, XR_VIEW_QP }, { XR_KIND_MR, XR_VIEW_MR },
+		{ XR_KIND_CQ, XR_VIEW_CQ }, { XR_KIND_SRQ, XR_VIEW_SRQ },
+		{ XR_KIND_MW, XR_VIEW_MW }, { XR_KIND_AH, XR_VIEW_AH },
+		{ XR_KIND_DM, XR_VIEW_DM }, { XR_KIND_XRCD, XR_VIEW_XRCD },
+	};
+	struct rows rows = { .j = j, .show = cs->kinds.ops[kind]->show_view, .detail = detail };
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (lists[i].kind == kind)
+			show_rows(&rows, cs, lists[i].list);
+}
+
+void xd_views_show_groups(struct json *j, const struct xd_clients *cs)
+{
+	struct rows rows = { .j = j, .show = xd_mcast_show_view };
+
+	show_rows(&rows, cs, XR_VIEW_MEMBER);
 }
 
 /* ---- sums --------------------------------------------------------------------------------- */
@@ -346,7 +320,7 @@ static void add_qp(void *arg, uint32_t index, const void *record)
 /* Traffic of the QPs that exist, and of those that the program has destroyed */
 static void add_view(const struct xd_view *v, struct xt_traffic *sum)
 {
-	xd_view_each_qp(v, add_qp, sum);
+	xd_view_each(v, XR_VIEW_QP, add_qp, sum);
 	add_traffic(sum, (const uint64_t *)v->sums.ended.counter,
 		    (const uint64_t *)v->sums.ended.rtt, v->sums.ended.rtt_sum);
 }
@@ -361,7 +335,7 @@ void xd_views_sum_traffic(struct xd_clients *cs)
 		p = xd_program_of(c);
 		read_sums(c->view);
 		add_view(c->view, &p->live);
-		p->qps += xd_view_counts(c).qps;
+		p->qps += xd_view_objects(c, XR_KIND_QP);
 	}
 }
 

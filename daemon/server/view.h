@@ -19,20 +19,20 @@ struct json;
 struct xd_client;
 struct xd_clients;
 struct xd_server;
-
-struct xd_view_counts {
-	uint32_t qps, mrs, cqs;
-};
+struct xd_user;
 
 /* Takes over fds[0] of LEND. -EINVAL: it is no view of this build; -EMFILE, -ENOMEM. */
 int xd_view_open(struct xd_client *c, int *fd);
 /* The client ends: keeps its last counters in the sums. No effect if it has no view. */
 void xd_view_close(struct xd_client *c);
 
-/* Returns how many objects the program says it has; 0 without a view. */
-struct xd_view_counts xd_view_counts(const struct xd_client *c);
-/* Adds the rows of direct programs to a list; what: enum xr_show_what of QPs, MRs and CQs. */
-void xd_views_show(struct json *j, const struct xd_clients *cs, uint32_t what, bool detail);
+/* Returns how many objects of a kind the program says it has; 0 without a view. */
+uint32_t xd_view_objects(const struct xd_client *c, uint32_t kind);
+/* The same of all direct programs of a user; u NULL: of all users */
+uint64_t xd_views_objects(const struct xd_clients *cs, const struct xd_user *u, uint32_t kind);
+/* Adds the rows of direct programs to the list of a kind, or to that of multicast groups. */
+void xd_views_show(struct json *j, const struct xd_clients *cs, uint32_t kind, bool detail);
+void xd_views_show_groups(struct json *j, const struct xd_clients *cs);
 /* Adds the counters of direct contexts, those that have ended included. */
 void xd_views_sum(struct xd_server *s, struct xd_sums *sums);
 /* Adds the traffic of QPs that exist to `live` of their programs. */
@@ -62,8 +62,8 @@ struct xd_view {
 };
 
 typedef void xd_view_fn(void *arg, uint32_t index, const void *record);
-/* Calls fn for the records that are in use. */
-void xd_view_each_qp(const struct xd_view *v, xd_view_fn *fn, void *arg);
+/* Calls fn for the records of a list that are in use. */
+void xd_view_each(const struct xd_view *v, enum xr_view_list list, xd_view_fn *fn, void *arg);
 uint32_t xd_view_changes(const struct xd_view *v);
 
 #endif /* XD_VIEW_H */

@@ -12,6 +12,9 @@
 #include "server.h"
 #include "view.h"
 
+/* Records of QPs in a view */
+#define QPS (sizeof(((struct xr_view_file *)0)->qp) / sizeof(struct xr_view_qp))
+
 struct look {
 	struct xd_client *client;
 	struct xd_view_known *present; /* by record */
@@ -51,7 +54,7 @@ static void publish_state(const struct look *l, uint32_t from, const struct xd_v
 	struct json *j;
 	bool failed;
 
-	xd_view_failure(r, &f);
+	xd_view_failure(&r->failure, &f);
 	failed = (qp->state == XR_QPS_ERR || qp->state == XR_QPS_SQE) && f.cause != XT_CAUSE_NONE &&
 		 f.cause != XT_CAUSE_PROGRAM;
 	j = begin(l, qp, failed ? "qp_error" : "qp_state");
@@ -113,11 +116,11 @@ static void compare(struct xd_client *c, bool publish)
 
 	if (changes == v->changes)
 		return;
-	l.present = calloc(XR_VIEW_QPS, sizeof(*l.present));
+	l.present = calloc(QPS, sizeof(*l.present));
 	if (!l.present)
 		return;
 	v->changes = changes;
-	xd_view_each_qp(v, compare_qp, &l);
+	xd_view_each(v, XR_VIEW_QP, compare_qp, &l);
 	compare_rest(&l);
 	free(v->known);
 	v->known = l.n ? realloc(l.present, l.n * sizeof(*l.present)) : NULL;

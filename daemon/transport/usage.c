@@ -62,6 +62,8 @@ struct xt_usage_entry *xt_usage_find(struct xt_qp *qp, enum xt_use use, uint32_t
 void xt_usage_settle(struct xt_engine *e)
 {
 	for (uint32_t i = 0; i < XT_USAGE_PLACES; i++) {
+		if (!e->usage[i].region)
+			continue;
 		settle(&e->usage[i]);
 		e->usage[i].usage = (struct xt_usage){ 0 };
 	}

@@ -140,6 +140,21 @@ enum xr_msg_type {
 		XR_MSG_COUNT
 };
 
+/* Kinds of objects, in the order in which the objects of a context that ends are freed */
+enum xr_kind {
+	XR_KIND_QP = 1,
+	XR_KIND_AH,
+	XR_KIND_SRQ,
+	XR_KIND_XRCD,
+	XR_KIND_CQ,
+	XR_KIND_CHANNEL,
+	XR_KIND_MW,
+	XR_KIND_MR,
+	XR_KIND_DM,
+	XR_KIND_PD,
+	XR_KINDS
+};
+
 /* A piece of shared memory. The client maps each chunk once, as a whole. */
 struct xr_shm_ref {
 	__u32 chunk;	 /* id, per connection */

@@ -5,11 +5,8 @@
  * (control.h), sealed with F_SEAL_SHRINK and F_SEAL_GROW. The program stores; the daemon reads, and
  * may believe nothing: a program can show what it likes about itself.
  *
- *   struct xr_view                      header and sums
- *   struct xr_view_qp [XR_VIEW_QPS]     at XR_VIEW_QPS_OFF
- *   struct xr_view_mr [XR_VIEW_MRS]     at XR_VIEW_MRS_OFF
- *   struct xr_view_cq [XR_VIEW_CQS]     at XR_VIEW_CQS_OFF
- *   rings of captures [XR_CAPTURE_MAX]  at XR_VIEW_RINGS_OFF, XR_VIEW_RING_ROOM bytes each
+ * struct xr_view_file is its layout, behind which there are the rings of captures: XR_CAPTURE_MAX
+ * rings at XR_VIEW_RINGS_OFF, of XR_VIEW_RING_ROOM bytes each.
  *
  * The file has either all of these, or ends in front of the rings: captures do not see the packets
  * of the context then. Pages of records and rings that were never used do not exist.
@@ -26,20 +23,42 @@
 
 #include <linux/types.h>
 #include <xroce/capture.h>
+#include <xroce/control.h>
 #include <xroce/reason.h>
 #include <xroce/tables.h>
 
 #define XR_VIEW_MAGIC 0x77656976u /* "view" */
 
-#define XR_VIEW_QPS 16384u
-#define XR_VIEW_MRS 65536u /* further regions are not shown */
-#define XR_VIEW_CQS 16384u /* the same */
+/*
+ * X(NAME, name, records): the lists. A record is struct xr_view_NAME; objects for which there is
+ * no record are counted, but not shown. MEMBER: QPs of multicast groups
+ */
+/* clang-format off */
+#define XR_VIEW_LISTS(X) \
+	X(QP, qp, 16384) \
+	X(SRQ, srq, 16384) \
+	X(CQ, cq, 16384) \
+	X(MR, mr, 65536) \
+	X(MW, mw, 65536) \
+	X(AH, ah, 16384) \
+	X(MEMBER, member, 256) \
+	X(DM, dm, 1024) \
+	X(XRCD, xrcd, 1024)
+/* clang-format on */
+
+enum xr_view_list {
+#define X(NAME, name, records) XR_VIEW_##NAME,
+	XR_VIEW_LISTS(X)
+#undef X
+		XR_VIEW_LIST_COUNT
+};
 
 /* Room for the counters, in the order of XT_COUNTERS and XT_QP_COUNTERS of the same build */
 #define XR_VIEW_COUNTERS 64
 #define XR_VIEW_QP_COUNTERS 32
 #define XR_VIEW_REASONS 80
 #define XR_VIEW_RTTS 20
+#define XR_VIEW_USES 6 /* in the order of enum xt_use */
 
 /* Traffic of QPs that were destroyed */
 struct xr_view_traffic {
@@ -64,13 +83,26 @@ struct xr_view_sums {
 };
 
 struct xr_view {
-	__u32 magic;	     /* XR_VIEW_MAGIC */
-	__u32 layout;	     /* XR_VIEW_LAYOUT */
-	__u32 changes;	     /* increased when a QP is created or destroyed, or its state changes */
-	__u32 qps, mrs, cqs; /* records in use */
-	__u32 qp_end, mr_end, cq_end, skipped; /* records behind these are not in use */
-	__u32 captures, reserved;	       /* captures: 1: the program can fill the rings */
+	__u32 magic;	/* XR_VIEW_MAGIC */
+	__u32 layout;	/* XR_VIEW_LAYOUT */
+	__u32 changes;	/* increased when a QP is created or destroyed, or its state changes */
+	__u32 captures; /* 1: the program can fill the rings */
+	__u32 objects[XR_KINDS];       /* how many exist, by enum xr_kind */
+	__u32 end[XR_VIEW_LIST_COUNT]; /* records behind these are not in use */
 	struct xr_view_sums sums;
+};
+
+struct xr_view_failure {
+	__u64 at; /* CLOCK_MONOTONIC, ns */
+	__u32 verr;
+	__u8 cause, status, reserved[2];
+	__u32 qpn, reserved2;
+};
+
+/* Uses of a key that were refused */
+struct xr_view_refused {
+	__u64 at;
+	__u32 count, qpn, why, reserved; /* why: enum xr_reason */
 };
 
 struct xr_view_qp {
@@ -82,36 +114,97 @@ struct xr_view_qp {
 	__u32 sq_psn, unacked_psn, rq_psn, window;
 	__u32 in_flight, rtt_least, rtt_usual, rate_limit;
 	__u32 timeout, retry_cnt, rnr_retry, max_rd_atomic;
-	__u32 max_dest_rd_atomic, failure_verr;
+	__u32 max_dest_rd_atomic, reserved;
 	__u8 retries_left, rnr_retries_left, wait, local;
-	__u8 failure_cause, failure_status, reserved[2];
-	__u64 failure_at, created; /* CLOCK_MONOTONIC, ns */
+	__u32 reserved2;
+	__u64 created; /* CLOCK_MONOTONIC, ns, as in the other records */
+	struct xr_view_failure failure;
 	struct xr_addr peer;
 	__u64 counter[XR_VIEW_QP_COUNTERS];
 	__u32 rtt[XR_VIEW_RTTS];
 	__u64 rtt_sum;
 };
 
-struct xr_view_mr {
+struct xr_view_srq {
 	__u32 seq, used;
-	__u32 key, pd, access, state; /* state: enum xr_key_state */
-	__u64 addr, iova, length;
-	__u64 created;
-	__u32 null, reserved; /* 1: a null region */
+	__u32 srq, pd, depth, limit;
+	__u32 producer, consumer;
+	__u32 qps, number, xrcd, cq; /* qps: that use it */
+	__u32 dead, reserved;
+	__u64 created, receives, missed;
+	struct xr_view_failure failure;
 };
 
 struct xr_view_cq {
 	__u32 seq, used;
 	__u32 cq, depth, producer, consumer;
-	__u32 channel, overrun;
-	__u64 completions, errors, created;
+	__u32 channel, overrun, vector, references;
+	__u32 event_count, event_period; /* us */
+	__u64 created, completions, errors, lost, events;
+	struct xr_view_failure failure;
 };
 
-#define XR_VIEW_PAGE(n) (((n) + 4095) & ~4095ul)
-#define XR_VIEW_QPS_OFF XR_VIEW_PAGE(sizeof(struct xr_view))
-#define XR_VIEW_MRS_OFF (XR_VIEW_QPS_OFF + XR_VIEW_PAGE(XR_VIEW_QPS * sizeof(struct xr_view_qp)))
-#define XR_VIEW_CQS_OFF (XR_VIEW_MRS_OFF + XR_VIEW_PAGE(XR_VIEW_MRS * sizeof(struct xr_view_mr)))
-#define XR_VIEW_SIZE (XR_VIEW_CQS_OFF + XR_VIEW_PAGE(XR_VIEW_CQS * sizeof(struct xr_view_cq)))
+struct xr_view_use {
+	__u64 count, bytes;
+};
+
+struct xr_view_mr {
+	__u32 seq, used;
+	__u32 key, pd, access, state; /* state: enum xr_key_state */
+	__u64 created, addr, iova, length;
+	__u32 tier, references; /* tier: enum xr_view_tier */
+	struct xr_view_refused refused;
+	struct xr_view_use use[XR_VIEW_USES];
+};
+
+enum xr_view_tier { XR_TIER_OWN, XR_TIER_NULL, XR_TIER_DEVICE, XR_TIER_PIECES };
+
+struct xr_view_mw {
+	__u32 seq, used;
+	__u32 key, pd, type, mr; /* mr: L_Key of its region; 0: it is not bound */
+	__u32 access, qpn;
+	__u64 created, addr, length;
+	struct xr_view_refused refused;
+};
+
+struct xr_view_ah {
+	__u32 seq, used;
+	__u32 ah, pd, gid_index, vlan;
+	__u32 hop_limit, traffic_class, flow_label, local;
+	__u64 created;
+	struct xr_addr peer;
+	__u8 mac[6], reserved[2];
+};
+
+struct xr_view_member {
+	__u32 seq, used;
+	__u32 qpn, reserved;
+	__u64 created; /* of the QP */
+	struct xr_addr group;
+};
+
+struct xr_view_dm {
+	__u32 seq, used;
+	__u32 dm, mrs; /* mrs: its regions */
+	__u64 created, length;
+};
+
+struct xr_view_xrcd {
+	__u32 seq, used;
+	__u32 xrcd, domain;
+	__u64 created;
+};
+
+#define XR_VIEW_ON_PAGE __attribute__((aligned(4096)))
+
+struct xr_view_file {
+	struct xr_view head;
+#define X(NAME, name, records) struct xr_view_##name name[records] XR_VIEW_ON_PAGE;
+	XR_VIEW_LISTS(X)
+#undef X
+};
+
+#define XR_VIEW_SIZE sizeof(struct xr_view_file)
 
 /* A page with struct xr_capture_ring, and the bytes of the ring, of which there can be fewer */
 #define XR_VIEW_RING (16u << 20)
@@ -158,6 +251,6 @@ struct xr_direct_page {
 
 /* Of two builds with another number of reasons or other records, one cannot read the other. */
 #define XR_VIEW_LAYOUT                                                                             \
-	((__u32)(XR_REASON_COUNT << 24 ^ sizeof(struct xr_view) << 12 ^ sizeof(struct xr_view_qp)))
+	((__u32)(XR_REASON_COUNT << 24 ^ sizeof(struct xr_view_file) ^ sizeof(struct xr_view_qp)))
 
 #endif /* XROCE_VIEW_H */

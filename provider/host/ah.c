@@ -9,11 +9,6 @@
 
 #define DEFAULT_HOP_LIMIT 64
 
-struct xp_ah_object {
-	struct xp_object obj;
-	struct xp_pd *pd;
-};
-
 int xp_path_resolve(struct xp_host *h, const struct xr_ah_attr *attr, struct xt_path *path,
 		    bool *local, uint32_t *max_mtu)
 {
@@ -61,7 +56,12 @@ int xp_do_create_ah(struct xp_host *h, struct xp_call *call)
 	err = ah ? xp_host_add(h, &ah->obj, XP_KIND_AH) : -ENOMEM;
 	if (!err) {
 		xp_host_enter(h);
+		ah->pd = pd;
+		ah->gid_index = q->attr.sgid_index;
+		ah->path = path;
 		err = xt_ahs_set(h->ahs, ah->obj.handle, pd->number, &path);
+		if (!err)
+			xp_view_add(h, &ah->obj);
 		xp_host_leave_quietly(h);
 	}
 	if (err) {
@@ -70,7 +70,6 @@ int xp_do_create_ah(struct xp_host *h, struct xp_call *call)
 		free(ah);
 		return err;
 	}
-	ah->pd = pd;
 	pd->obj.refs++;
 	rep.handle = ah->obj.handle;
 	xp_reply(call, &rep, sizeof(rep));
@@ -85,6 +84,7 @@ int xp_do_destroy_ah(struct xp_host *h, struct xp_call *call)
 	if (!ah)
 		return -ENOENT;
 	xp_host_enter(h);
+	xp_view_remove(h, &ah->obj);
 	xt_ahs_del(h->ahs, ah->obj.handle);
 	xp_host_leave_quietly(h);
 	ah->pd->obj.refs--;

@@ -111,6 +111,7 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 		return err;
 	}
 	cq->channel = ch;
+	cq->vector = q->vector;
 	if (ch)
 		ch->obj.refs++;
 	init_events(h, cq, q->cookie);
@@ -118,7 +119,7 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 	cq->xt.ignore_overrun = q->flags & XR_CQF_IGNORE_OVERRUN;
 	cq->xt.owner = cq;
 	xp_host_enter(h);
-	xp_view_cq(h, cq);
+	xp_view_add(h, &cq->obj);
 	xp_host_leave_quietly(h);
 	rep.handle = cq->obj.handle;
 	rep.depth = cq->depth;
@@ -147,6 +148,7 @@ static int move_ring(struct xp_host *h, struct xp_cq_object *cq, struct xr_queue
 		xt_cq_move_copy(&move);
 		err = xt_cq_move_end(&cq->xt, &move);
 	}
+	xp_view_change(h, &cq->obj);
 	xp_host_leave(h);
 	return err;
 }
@@ -203,6 +205,7 @@ int xp_do_modify_cq(struct xp_host *h, struct xp_call *call)
 	if (!err) {
 		cq->moderated = true;
 		xt_cq_moderate(&cq->xt, q->count, q->period);
+		xp_view_change(h, &cq->obj);
 	}
 	xp_host_leave(h);
 	return err;
@@ -221,7 +224,7 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 	if (cq->obj.refs)
 		return xp_host_refuse(h, -EBUSY, "the CQ is used by %u QPs and SRQs", cq->obj.refs);
 	xp_host_enter(h);
-	xp_view_cq_end(h, cq);
+	xp_view_remove(h, &cq->obj);
 	xt_cq_drop_late(&cq->xt);
 	if (cq->moderated) {
 		xt_cq_drop_held(&cq->xt);

@@ -35,6 +35,9 @@ int xp_do_alloc_dm(struct xp_host *h, struct xp_call *call)
 		return err;
 	}
 	h->dm_bytes += bytes;
+	xp_host_enter(h);
+	xp_view_add(h, &dm->obj);
+	xp_host_leave_quietly(h);
 	rep.handle = dm->obj.handle;
 	rep.memory = xp_shared_ref(dm->base, dm->length);
 	xp_reply(call, &rep, sizeof(rep));
@@ -51,6 +54,9 @@ int xp_do_free_dm(struct xp_host *h, struct xp_call *call)
 	if (dm->obj.refs)
 		return xp_host_refuse(h, -EBUSY, "%u regions use the device memory", dm->obj.refs);
 	h->dm_bytes -= dm->size;
+	xp_host_enter(h);
+	xp_view_remove(h, &dm->obj);
+	xp_host_leave_quietly(h);
 	xp_object_del(&h->objects, &dm->obj);
 	xp_shared_free(dm->base, dm->size);
 	free(dm);

@@ -76,7 +76,7 @@ static void op_qp_state(void *ctx, struct xt_qp *qp)
 	xd_udp_complete(xd_udp_of(h->socket));
 	xt_qp_entry(qp, &entry);
 	xd_tables_set_qp(h->tables, xt_qp_info(qp)->qpn, &entry);
-	xp_view_qp(h, xt_qp_info(qp)->owner);
+	xp_view_change(h, &((struct xp_qp_object *)xt_qp_info(qp)->owner)->obj);
 }
 
 static void op_key_changed(void *ctx, const struct xt_key *key)

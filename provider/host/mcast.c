@@ -24,7 +24,7 @@
 struct xp_group {
 	struct xr_addr gid;
 	int socket; /* while it is open, the interface is a member */
-	uint32_t members;
+	struct xp_member *members;
 	struct xp_group *next;
 };
 
@@ -128,17 +128,27 @@ static int attach(struct xp_host *h, struct xp_qp_object *qp, const struct xr_ad
 {
 	struct xp_group *g = *place_of(h, gid);
 	int err = g ? 0 : new_group(h, gid, &g);
+	struct xp_member *m;
 
 	if (err)
 		return err;
-	xp_host_enter(h);
-	err = xt_group_attach(h->shared.groups, gid, qp->xt);
-	xp_host_leave_quietly(h);
+	m = calloc(1, sizeof(*m));
+	err = m ? 0 : -ENOMEM;
+	if (!err) {
+		*m = (struct xp_member){ .obj.kind = XP_KIND_MEMBER, .qp = qp, .gid = *gid };
+		xp_host_enter(h);
+		err = xt_group_attach(h->shared.groups, gid, qp->xt);
+		if (!err)
+			xp_view_add(h, &m->obj);
+		xp_host_leave_quietly(h);
+	}
 	if (err) {
+		free(m);
 		end_if_empty(h, place_of(h, gid));
 		return err;
 	}
-	g->members++;
+	m->next = g->members;
+	g->members = m;
 	qp->attached++;
 	h->attached++;
 	return 0;
@@ -146,10 +156,17 @@ static int attach(struct xp_host *h, struct xp_qp_object *qp, const struct xr_ad
 
 static void detach(struct xp_host *h, struct xp_qp_object *qp, struct xp_group **at)
 {
+	struct xp_member **member = &(*at)->members, *m;
+
+	while ((*member)->qp != qp)
+		member = &(*member)->next;
+	m = *member;
+	*member = m->next;
 	xp_host_enter(h);
+	xp_view_remove(h, &m->obj);
 	xt_group_detach(h->shared.groups, &(*at)->gid, qp->xt);
 	xp_host_leave_quietly(h);
-	(*at)->members--;
+	free(m);
 	qp->attached--;
 	h->attached--;
 	end_if_empty(h, at);

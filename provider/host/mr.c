@@ -229,6 +229,13 @@ int xp_mr_new_key(struct xp_host *h, struct xp_mr_object *mr)
 					h->env.attr->max_mr);
 }
 
+/* Others see how many regions use device memory. Entered. */
+static void show_device_memory(struct xp_host *h, const struct xp_dm_object *dm)
+{
+	if (dm)
+		xp_view_change(h, &dm->obj);
+}
+
 int xp_mr_publish_key(struct xp_host *h, struct xp_mr_object *mr)
 {
 	int err = xd_tables_set_key(h->tables, mr->key->index, &mr->key->entry);
@@ -237,7 +244,9 @@ int xp_mr_publish_key(struct xp_host *h, struct xp_mr_object *mr)
 		xt_keys_release(h->shared.keys, mr->key);
 		mr->key = NULL;
 	} else {
-		xp_view_mr(h, mr);
+		mr->key->owner = &mr->obj;
+		xp_view_add(h, &mr->obj);
+		show_device_memory(h, mr->memory.dm);
 	}
 	return err;
 }
@@ -356,7 +365,7 @@ static int change(struct xp_host *h, struct xp_mr_object *mr, const struct xp_mr
 			mr->key->entry = old;
 			*mr = was;
 		} else {
-			xp_view_mr(h, mr);
+			xp_view_change(h, &mr->obj);
 		}
 	}
 	xp_host_leave_quietly(h);
@@ -417,14 +426,16 @@ int xp_do_dereg_mr(struct xp_host *h, struct xp_call *call)
 	const struct xr_handle_req *q = call->req;
 	struct xp_mr_object *mr = xp_object_get(&h->objects, XP_KIND_MR, q->handle);
 	uint32_t index, bound;
+	struct xp_dm_object *dm;
 
 	if (!mr)
 		return -ENOENT;
+	dm = mr->memory.dm;
 	xp_host_enter(h);
 	bound = mr->key->windows;
 	index = mr->key->index;
 	if (!bound) {
-		xp_view_mr_end(h, mr);
+		xp_view_remove(h, &mr->obj);
 		xt_keys_release(h->shared.keys, mr->key);
 		xd_tables_del_key(h->tables, index);
 	}
@@ -434,6 +445,11 @@ int xp_do_dereg_mr(struct xp_host *h, struct xp_call *call)
 	mr->pd->obj.refs--;
 	xp_object_del(&h->objects, &mr->obj);
 	xp_mr_free(mr);
+	if (dm) {
+		xp_host_enter(h);
+		show_device_memory(h, dm);
+		xp_host_leave_quietly(h);
+	}
 	return 0;
 }
 

@@ -7,12 +7,6 @@
 #include "daemon/io/tables.h"
 #include "requests.h"
 
-struct xp_mw_object {
-	struct xp_object obj;
-	struct xt_key *key;
-	struct xp_pd *pd;
-};
-
 static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, uint32_t *rkey)
 {
 	struct xt_key *key = NULL;
@@ -28,10 +22,13 @@ static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, u
 		key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
 		*rkey = xt_key_value(key);
 		err = xd_tables_set_key(h->tables, key->index, &key->entry);
-		if (err)
+		if (err) {
 			xt_keys_release(h->shared.keys, key);
-		else
+		} else {
 			mw->key = key;
+			key->owner = &mw->obj;
+			xp_view_add(h, &mw->obj);
+		}
 	} else if (!err) {
 		err = xp_host_refuse(h, -ENOMEM, "the context has %u regions and windows",
 				     h->env.attr->max_mr);
@@ -81,6 +78,7 @@ int xp_do_dealloc_mw(struct xp_host *h, struct xp_call *call)
 		return -ENOENT;
 	xp_host_enter(h);
 	index = mw->key->index;
+	xp_view_remove(h, &mw->obj);
 	xt_window_unbind(&h->shared, mw->key);
 	xt_keys_release(h->shared.keys, mw->key);
 	xd_tables_del_key(h->tables, index);

@@ -7,6 +7,14 @@
 
 #define FIRST_ROOM 64
 
+/* n: an addition, modulo 2^32 */
+static void count(struct xp_objects *o, uint8_t kind, uint32_t n)
+{
+	o->used[kind] += n;
+	if (o->shown)
+		__atomic_store_n(&o->shown[kind], o->used[kind], __ATOMIC_RELAXED);
+}
+
 int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind)
 {
 	uint32_t room = o->room ? o->room * 2 : FIRST_ROOM;
@@ -27,7 +35,7 @@ int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind
 	o->of[o->free] = obj;
 	obj->kind = (uint8_t)kind;
 	obj->handle = ++o->free;
-	o->used[kind]++;
+	count(o, obj->kind, 1);
 	return 0;
 }
 
@@ -36,7 +44,7 @@ void xp_object_del(struct xp_objects *o, struct xp_object *obj)
 	if (!obj->handle)
 		return;
 	o->of[obj->handle - 1] = NULL;
-	o->used[obj->kind]--;
+	count(o, obj->kind, -1u);
 	if (obj->handle - 1 < o->free)
 		o->free = obj->handle - 1;
 	obj->handle = 0;

@@ -6,19 +6,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <xroce/control.h>
+
 #include "daemon/transport/transport.h"
 
 enum xp_kind {
-	XP_KIND_PD = 1,
-	XP_KIND_MR,
-	XP_KIND_CHANNEL,
-	XP_KIND_CQ,
-	XP_KIND_QP,
-	XP_KIND_AH,
-	XP_KIND_SRQ,
-	XP_KIND_MW,
-	XP_KIND_DM,
-	XP_KIND_XRCD,
+	XP_KIND_QP = XR_KIND_QP,
+	XP_KIND_AH = XR_KIND_AH,
+	XP_KIND_SRQ = XR_KIND_SRQ,
+	XP_KIND_XRCD = XR_KIND_XRCD,
+	XP_KIND_CQ = XR_KIND_CQ,
+	XP_KIND_CHANNEL = XR_KIND_CHANNEL,
+	XP_KIND_MW = XR_KIND_MW,
+	XP_KIND_MR = XR_KIND_MR,
+	XP_KIND_DM = XR_KIND_DM,
+	XP_KIND_PD = XR_KIND_PD,
+	XP_KIND_MEMBER, /* a QP of a multicast group: no handle and no limit */
 	XP_KINDS
 };
 
@@ -26,12 +29,15 @@ struct xp_object {
 	uint8_t kind; /* enum xp_kind */
 	uint32_t handle;
 	uint32_t refs; /* objects that use it */
+	uint32_t view; /* record in the view, plus 1; 0: none */
+	uint64_t created;
 };
 
 struct xp_objects {
 	struct xp_object **of;			 /* by handle - 1 */
 	uint32_t room, free;			 /* free: handles below are in use */
 	uint32_t used[XP_KINDS], most[XP_KINDS]; /* objects, and their limit */
+	uint32_t *shown;			 /* `used` as others see it; NULL: nobody does */
 };
 
 /* Adds an object. Returns -ENOMEM, -EDQUOT if there are as many as permitted, or 0. */
@@ -70,8 +76,7 @@ struct xp_cq_object {
 	struct xr_queue *ring;
 	size_t ring_size;
 	uint32_t depth;
-	uint32_t view; /* record in the view, plus 1; 0: none */
-	uint64_t created;
+	uint32_t vector;
 	bool moderated; /* the engine has room for its timer */
 	struct xp_channel_object *channel;
 	struct xp_event_source completions, async;
@@ -97,8 +102,6 @@ struct xp_qp_object {
 	struct xp_object obj;
 	struct xt_qp *xt;
 	uint32_t type, qpn, slot;
-	uint32_t view; /* record in the view, plus 1; 0: none */
-	uint64_t created;
 	/* XRC_SEND has no recv_cq; XRC_RECV has only xrcd. */
 	struct xp_pd *pd;
 	struct xp_cq_object *send_cq, *recv_cq;
@@ -138,14 +141,33 @@ struct xp_mr_object {
 	uint64_t addr, length, iova;
 	uint32_t access;
 	struct xt_mem mem;
-	uint32_t view; /* record in the view, plus 1; 0: none */
-	uint64_t created;
 	struct xp_mr_memory memory;
 	/* of fast registration and integrity; NULL: none */
 	struct xt_mem_seg *own_seg;
 	struct xt_integrity *integrity;
 	void *shared; /* lists of pages or pieces, which the program fills */
 	size_t shared_size;
+};
+
+struct xp_mw_object {
+	struct xp_object obj;
+	struct xt_key *key;
+	struct xp_pd *pd;
+};
+
+struct xp_ah_object {
+	struct xp_object obj;
+	struct xp_pd *pd;
+	uint32_t gid_index;
+	struct xt_path path;
+};
+
+/* A QP of a multicast group */
+struct xp_member {
+	struct xp_object obj;
+	const struct xp_qp_object *qp;
+	struct xr_addr gid;
+	struct xp_member *next; /* of the group */
 };
 
 #endif /* XP_HOST_OBJECTS_H */

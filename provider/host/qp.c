@@ -90,6 +90,27 @@ static bool find_slot(struct xp_host *h, uint32_t *slot)
 	return false;
 }
 
+/* n: 1 or -1. Entered, as others see how many QPs use a queue. */
+static void count_parents(struct xp_host *h, const struct xp_qp_object *qp, uint32_t n)
+{
+	if (qp->pd)
+		qp->pd->obj.refs += n;
+	if (qp->send_cq)
+		qp->send_cq->obj.refs += n;
+	if (qp->recv_cq)
+		qp->recv_cq->obj.refs += n;
+	if (qp->srq)
+		qp->srq->obj.refs += n;
+	if (qp->xrcd)
+		qp->xrcd->obj.refs += n;
+	if (qp->send_cq)
+		xp_view_change(h, &qp->send_cq->obj);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		xp_view_change(h, &qp->recv_cq->obj);
+	if (qp->srq)
+		xp_view_change(h, &qp->srq->obj);
+}
+
 static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
 {
 	const struct xt_qp_init init = {
@@ -122,25 +143,11 @@ static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
 	if (!err) {
 		h->qp_of_slot[qp->slot] = qp->xt;
 		qp->qpn = xt_qp_info(qp->xt)->qpn;
-		xp_view_qp_new(h, qp);
+		xp_view_add(h, &qp->obj);
+		count_parents(h, qp, 1);
 	}
 	xp_host_leave_quietly(h);
 	return err;
-}
-
-/* n: 1 or -1 */
-static void count_parents(const struct xp_qp_object *qp, uint32_t n)
-{
-	if (qp->pd)
-		qp->pd->obj.refs += n;
-	if (qp->send_cq)
-		qp->send_cq->obj.refs += n;
-	if (qp->recv_cq)
-		qp->recv_cq->obj.refs += n;
-	if (qp->srq)
-		qp->srq->obj.refs += n;
-	if (qp->xrcd)
-		qp->xrcd->obj.refs += n;
 }
 
 static int find_target_parent(struct xp_host *h, struct xp_qp_object *qp,
@@ -216,7 +223,6 @@ int xp_do_create_qp(struct xp_host *h, struct xp_call *call)
 		free_qp(qp);
 		return err;
 	}
-	count_parents(qp, 1);
 	rep.handle = qp->obj.handle;
 	rep.qpn = qp->qpn;
 	rep.slot = qp->slot;
@@ -283,7 +289,7 @@ static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_mo
 		xp_host_refuse(h, err, "%s", why.text);
 	}
 	*state = xt_qp_info(qp->xt)->state;
-	xp_view_qp(h, qp);
+	xp_view_change(h, &qp->obj);
 	xp_host_leave(h);
 	return err;
 }
@@ -383,12 +389,12 @@ int xp_do_destroy_qp(struct xp_host *h, struct xp_call *call)
 	send_posted(h, qp);
 	xp_host_enter(h);
 	h->qp_of_slot[qp->slot] = NULL;
-	xp_view_qp_end(h, qp);
+	xp_view_remove(h, &qp->obj);
 	xt_qp_destroy(qp->xt);
 	xd_tables_del_qp(h->tables, qp->qpn);
 	rep.async_events = xp_event_end(h, &qp->async);
+	count_parents(h, qp, -1u);
 	xp_host_leave(h);
-	count_parents(qp, -1u);
 	xp_object_del(&h->objects, &qp->obj);
 	free_qp(qp);
 	xp_reply(call, &rep, sizeof(rep));

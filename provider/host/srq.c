@@ -10,13 +10,17 @@
 
 /* ---- create ------------------------------------------------------------------------------- */
 
-static void put_parents(struct xp_srq_object *srq)
+/* n: 1 or -1 */
+static void count_parents(struct xp_host *h, const struct xp_srq_object *srq, uint32_t n)
 {
-	srq->pd->obj.refs--;
+	srq->pd->obj.refs += n;
 	if (!srq->xrcd)
 		return;
-	srq->xrcd->obj.refs--;
-	srq->cq->obj.refs--;
+	srq->xrcd->obj.refs += n;
+	xp_host_enter(h);
+	srq->cq->obj.refs += n;
+	xp_view_change(h, &srq->cq->obj);
+	xp_host_leave_quietly(h);
 }
 
 /* An XRC SRQ has a number, by which requesters name it. */
@@ -50,14 +54,20 @@ static int build(struct xp_host *h, struct xp_srq_object *srq, const struct xr_c
 					       .cookie = q->cookie };
 	xt_srq_init(&srq->xt, srq->ring, depth, max_sge, srq->pd->number);
 	srq->xt.owner = srq;
-	return give_number(h, srq);
+	err = give_number(h, srq);
+	if (err)
+		return err;
+	xp_host_enter(h);
+	xp_view_add(h, &srq->obj);
+	xp_host_leave_quietly(h);
+	return 0;
 }
 
 static void discard(struct xp_host *h, struct xp_srq_object *srq)
 {
 	xp_object_del(&h->objects, &srq->obj);
 	xp_shared_free(srq->ring, srq->ring_size);
-	put_parents(srq);
+	count_parents(h, srq, -1u);
 	free(srq);
 }
 
@@ -80,13 +90,9 @@ int xp_do_create_srq(struct xp_host *h, struct xp_call *call)
 	if (!srq)
 		return -ENOMEM;
 	srq->pd = pd;
-	pd->obj.refs++;
-	if (xrcd) {
-		srq->xrcd = xrcd;
-		srq->cq = cq;
-		xrcd->obj.refs++;
-		cq->obj.refs++;
-	}
+	srq->xrcd = xrcd;
+	srq->cq = xrcd ? cq : NULL;
+	count_parents(h, srq, 1);
 	err = build(h, srq, q);
 	if (err) {
 		discard(h, srq);
@@ -136,6 +142,7 @@ static int resize(struct xp_host *h, struct xp_srq_object *srq, uint32_t max_wr)
 		xt_srq_move_copy(&srq->xt, &move);
 		err = xt_srq_move_end(&srq->xt, &move);
 	}
+	xp_view_change(h, &srq->obj);
 	xp_host_leave_quietly(h);
 	if (err) {
 		xp_shared_free(ring, size);
@@ -165,6 +172,7 @@ int xp_do_modify_srq(struct xp_host *h, struct xp_call *call)
 		xp_host_enter(h);
 		if (xt_srq_arm(&srq->xt, q->limit))
 			xp_event_raise(h, &srq->async, IBV_EVENT_SRQ_LIMIT_REACHED);
+		xp_view_change(h, &srq->obj);
 		xp_host_leave_quietly(h);
 	}
 	rep.max_wr = srq->xt.depth;
@@ -204,6 +212,7 @@ int xp_do_destroy_srq(struct xp_host *h, struct xp_call *call)
 	if (srq->obj.refs)
 		return xp_host_refuse(h, -EBUSY, "%u QPs use the SRQ", srq->obj.refs);
 	xp_host_enter(h);
+	xp_view_remove(h, &srq->obj);
 	if (srq->xt.number)
 		xt_numbers_del(h->shared.srqs, srq->xt.number);
 	rep.async_events = xp_event_end(h, &srq->async);

@@ -15,25 +15,33 @@
 #define XP_VIEW_NS 50000000u
 
 struct xp_host;
-struct xp_qp_object;
-struct xp_mr_object;
-struct xp_cq_object;
+struct xp_object;
 
-/* Records of one kind: the lowest free one is used first */
+/* Objects by their records. Most of it is never touched. */
+struct xp_view_places {
+#define X(NAME, name, records)                                                                     \
+	struct xp_object *name[records];                                                           \
+	uint64_t name##_used[(records) / 64];
+	XR_VIEW_LISTS(X)
+#undef X
+};
+
+/* Records of one list: the lowest free one is used first */
 struct xp_view_table {
-	uint64_t *used;	       /* bit by index */
-	uint32_t words, first; /* all words before `first` are full */
+	struct xp_object **object; /* by index; NULL: the record is free */
+	uint64_t *used;		   /* bit by index */
+	uint32_t words, first;	   /* all words before `first` are full */
 };
 
 struct xp_view {
-	struct xr_view *v;	   /* NULL: the program has none */
+	struct xr_view_file *v;	   /* NULL: the program has none */
 	struct xp_host *next_host; /* of those that have a view */
 	int process;		   /* that has opened it */
 	uint64_t due;		   /* counters are stored then; XT_NEVER: nothing has changed */
-	uint32_t next;		   /* record of a QP whose counters are stored next */
-	struct xp_view_table qps, mrs, cqs;
-	struct xp_qp_object *qp[XR_VIEW_QPS]; /* by record */
-	struct xt_counters counters;	      /* when the present pass over the QPs began */
+	uint32_t list, next;	   /* record of the object whose counters are stored next */
+	struct xp_view_places *places;
+	struct xp_view_table table[XR_VIEW_LIST_COUNT];
+	struct xt_counters counters; /* when the present pass over the objects began */
 	struct xt_traffic ended;
 };
 
@@ -45,20 +53,17 @@ void xp_view_open(struct xp_host *h, int fd);
 void xp_view_opened(struct xp_host *h);
 void xp_view_close(struct xp_host *h);
 
-/* A QP was created; it has changed, which has no effect before that. */
-void xp_view_qp_new(struct xp_host *h, struct xp_qp_object *qp);
-void xp_view_qp(struct xp_host *h, struct xp_qp_object *qp);
-/* A region or a CQ was created, or has changed. */
-void xp_view_mr(struct xp_host *h, struct xp_mr_object *mr);
-/* The same for the region that has the key, if it was created */
+/*
+ * An object was created, and is complete; it has changed, which has no effect before it was added;
+ * it is going to be destroyed.
+ */
+void xp_view_add(struct xp_host *h, struct xp_object *obj);
+void xp_view_change(struct xp_host *h, const struct xp_object *obj);
+void xp_view_remove(struct xp_host *h, struct xp_object *obj);
+/* The object that has the key has changed. */
 void xp_view_key(struct xp_host *h, const struct xt_key *key);
-void xp_view_cq(struct xp_host *h, struct xp_cq_object *cq);
-/* An object is going to be destroyed. */
-void xp_view_qp_end(struct xp_host *h, struct xp_qp_object *qp);
-void xp_view_mr_end(struct xp_host *h, struct xp_mr_object *mr);
-void xp_view_cq_end(struct xp_host *h, struct xp_cq_object *cq);
 
-/* Stores counters, of a few QPs in each call, and sets when it is due again. */
+/* Stores counters, of a few objects in each call, and sets when it is due again. */
 void xp_view_store(struct xp_host *h);
 
 /* Traffic changes counters: returns `next`, or when they are due, if that is earlier. */

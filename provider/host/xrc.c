@@ -27,6 +27,9 @@ int xp_do_open_xrcd(struct xp_host *h, struct xp_call *call)
 		return err;
 	}
 	xrcd->number = ++h->next_xrcd;
+	xp_host_enter(h);
+	xp_view_add(h, &xrcd->obj);
+	xp_host_leave_quietly(h);
 	rep.handle = xrcd->obj.handle;
 	xp_reply(call, &rep, sizeof(rep));
 	return 0;
@@ -42,6 +45,9 @@ int xp_do_close_xrcd(struct xp_host *h, struct xp_call *call)
 	if (xrcd->obj.refs)
 		return xp_host_refuse(h, -EBUSY, "%u QPs and SRQs use the XRC domain",
 				      xrcd->obj.refs);
+	xp_host_enter(h);
+	xp_view_remove(h, &xrcd->obj);
+	xp_host_leave_quietly(h);
 	xp_object_del(&h->objects, &xrcd->obj);
 	free(xrcd);
 	return 0;

@@ -25,7 +25,7 @@ static int make_view(size_t size, int seals)
 	return fd;
 }
 
-static void *map(int fd)
+static struct xr_view_file *map(int fd)
 {
 	void *p = mmap(NULL, XR_VIEW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -84,8 +84,8 @@ static bool is_refused(struct conn *c, int fd)
 static void test_descriptors(void)
 {
 	struct conn c;
+	struct xr_view_file *v;
 	int pipes[2], other;
-	struct xr_view *v;
 
 	open_client(&c);
 	TAP_OK(is_refused(&c, make_view(XR_VIEW_SIZE, 0)), "a view without seals is refused");
@@ -96,56 +96,48 @@ static void test_descriptors(void)
 	TAP_OK(is_refused(&c, pipes[0]), "a pipe is refused");
 	other = make_view(XR_VIEW_SIZE, ALL_SEALS);
 	v = map(other);
-	v->layout = XR_VIEW_LAYOUT + 1;
+	v->head.layout = XR_VIEW_LAYOUT + 1;
 	TAP_OK(is_refused(&c, other), "a view of another build is refused");
 	munmap(v, XR_VIEW_SIZE);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-static struct xr_view *open_view(struct conn *c)
+static struct xr_view_file *open_view(struct conn *c)
 {
 	int fd = make_view(XR_VIEW_SIZE, ALL_SEALS);
-	struct xr_view *v = map(fd);
+	struct xr_view_file *v = map(fd);
 
-	v->layout = XR_VIEW_LAYOUT;
+	v->head.layout = XR_VIEW_LAYOUT;
 	MUST(!xd_view_open(c->client, &fd) && fd == -1);
 	return v;
-}
-
-static struct xr_view_qp *first_qp(struct xr_view *v)
-{
-	return (struct xr_view_qp *)((char *)v + XR_VIEW_QPS_OFF);
 }
 
 static void test_rows(void)
 {
 	struct conn c, observer;
-	struct xr_view_qp *qp;
+	struct xr_view_file *v;
 	struct xd_sums sums;
-	struct xr_view *v;
 
 	open_client(&c);
 	open_observer(&observer);
 	v = open_view(&c);
-	qp = first_qp(v);
-	v->qps = 1;
-	v->qp_end = 3;
-	qp[2] = (struct xr_view_qp){ .used = 1, .qpn = 0x1235, .type = XR_QPT_RC, .state = 3 };
-	qp[2].counter[0] = 4711;
+	v->head.end[XR_VIEW_QP] = 3;
+	v->qp[2] = (struct xr_view_qp){ .used = 1, .qpn = 0x1235, .type = XR_QPT_RC, .state = 3 };
+	v->qp[2].counter[0] = 4711;
 	TAP_OK(list_has(&observer, XR_SHOW_QPS, "\"qpn\":4661,\"type\":\"RC\",\"state\":\"RTS\""),
 	       "a QP of a direct program is in the list");
 	TAP_OK(list_has(&observer, XR_SHOW_QPS, "\"path\":\"direct\""), "its path is direct");
 	TAP_OK(list_has(&observer, XR_SHOW_QP_DETAILS, "\"tx_packets\":4711"), "with its counters");
-	v->sums.counter[0] = 1000;
-	v->sums.reason[0].packets = 12;
+	v->head.sums.counter[0] = 1000;
+	v->head.sums.reason[0].packets = 12;
 	xd_sum_counters(fake.server, &sums);
 	TAP_OK(sums.transport.rx_packets == 1000 && sums.reason[0].packets == 12,
 	       "its counters are in the sums");
-	v->sums.counter[0] = 3;
+	v->head.sums.counter[0] = 3;
 	xd_sum_counters(fake.server, &sums);
 	TAP_OK(sums.transport.rx_packets == 1000, "a counter does not decrease");
-	v->sums.counter[0] = 1001;
+	v->head.sums.counter[0] = 1001;
 	end_view(&c);
 	munmap(v, XR_VIEW_SIZE);
 	close_client(&c);
@@ -155,27 +147,130 @@ static void test_rows(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- all lists ------------------------------------------------------------------------------ */
+
+static const struct list {
+	uint32_t what, details;
+} lists[XR_VIEW_LIST_COUNT] = {
+	[XR_VIEW_QP] = { XR_SHOW_QPS, XR_SHOW_QP_DETAILS },
+	[XR_VIEW_SRQ] = { XR_SHOW_SRQS, XR_SHOW_SRQ_DETAILS },
+	[XR_VIEW_CQ] = { XR_SHOW_CQS, XR_SHOW_CQ_DETAILS },
+	[XR_VIEW_MR] = { XR_SHOW_MRS, XR_SHOW_MR_DETAILS },
+	[XR_VIEW_MW] = { XR_SHOW_MWS, XR_SHOW_MW_DETAILS },
+	[XR_VIEW_AH] = { XR_SHOW_AHS, XR_SHOW_AH_DETAILS },
+	[XR_VIEW_MEMBER] = { XR_SHOW_GROUPS, XR_SHOW_GROUPS },
+	[XR_VIEW_DM] = { XR_SHOW_DMS, XR_SHOW_DMS },
+	[XR_VIEW_XRCD] = { XR_SHOW_XRCDS, XR_SHOW_XRCDS },
+};
+
+/* Fills the first record of each list; its numbers are those of the list, counted from 1. */
+static void fill_lists(struct xr_view_file *v)
+{
+	for (uint32_t i = 0; i < XR_VIEW_LIST_COUNT; i++)
+		v->head.end[i] = 1;
+	v->qp[0] = (struct xr_view_qp){ .used = 1, .qpn = 1 };
+	v->srq[0] =
+		(struct xr_view_srq){ .used = 1, .srq = 2, .depth = 8, .producer = 5, .qps = 3 };
+	v->cq[0] = (struct xr_view_cq){ .used = 1, .cq = 3, .depth = 4 };
+	v->mr[0] = (struct xr_view_mr){ .used = 1, .key = 4, .state = XR_KEY_VALID };
+	v->mw[0] = (struct xr_view_mw){ .used = 1, .key = 5, .type = 2, .mr = 4, .length = 10 };
+	v->ah[0] = (struct xr_view_ah){ .used = 1, .ah = 6, .gid_index = 1, .mac = { 2 } };
+	v->member[0] = (struct xr_view_member){ .used = 1, .qpn = 7, .group.raw = { 0xff, 0x0e } };
+	v->dm[0] = (struct xr_view_dm){ .used = 1, .dm = 8, .length = 4096, .mrs = 1 };
+	v->xrcd[0] = (struct xr_view_xrcd){ .used = 1, .xrcd = 9, .domain = 9 };
+}
+
+/* Expected rows have client 2. */
+static void replace_client(char *row, size_t size, uint32_t id)
+{
+	char *at = strstr(row, "\"client\":2,"), rest[200];
+
+	if (!at)
+		return;
+	snprintf(rest, sizeof(rest), "%s", at + strlen("\"client\":2,"));
+	snprintf(at, size - (size_t)(at - row), "\"client\":%u,%s", id, rest);
+}
+
+static void test_lists(void)
+{
+	static const char *const rows[XR_VIEW_LIST_COUNT] = {
+		[XR_VIEW_QP] = "\"qpn\":1,",
+		[XR_VIEW_SRQ] = "\"srq\":2,\"client\":2,\"type\":\"basic\",\"pd\":0,\"depth\":8,"
+				"\"used\":5,\"limit\":0,\"qps\":3,",
+		[XR_VIEW_CQ] = "\"cq\":3,",
+		[XR_VIEW_MR] = "\"lkey\":4,",
+		[XR_VIEW_MW] =
+			"\"rkey\":5,\"client\":2,\"pd\":0,\"type\":2,\"bound\":true,\"mr\":4,",
+		[XR_VIEW_AH] = "\"ah\":6,\"client\":2,\"pd\":0,\"gid_index\":1,\"peer\":\"::\","
+			       "\"mac\":\"02:00:00:00:00:00\",",
+		[XR_VIEW_MEMBER] = "\"group\":\"ff0e::\",\"client\":2,\"qpn\":7,",
+		[XR_VIEW_DM] = "\"dm\":8,\"client\":2,\"length\":4096,\"mrs\":1,",
+		[XR_VIEW_XRCD] =
+			"\"xrcd\":9,\"client\":2,\"domain\":9,\"opened\":1,\"file\":false,",
+	};
+	struct conn c, observer;
+	struct xr_view_file *v;
+	char *text, row[200];
+	bool ok;
+
+	open_client(&c);
+	open_observer(&observer);
+	v = open_view(&c);
+	fill_lists(v);
+	for (uint32_t i = 0; i < XR_VIEW_LIST_COUNT; i++) {
+		for (int detail = 0; detail < 2; detail++) {
+			text = list(&observer, detail ? lists[i].details : lists[i].what);
+			snprintf(row, sizeof(row), "%s", rows[i]);
+			replace_client(row, sizeof(row), c.client->id);
+			ok = strstr(text, row) && strstr(text, "\"path\":\"direct\"") &&
+			     strstr(text, "\"comm\":\"");
+			if (!ok)
+				printf("# %s\n# %s\n", row, text);
+			TAP_OK(ok, "an object of a direct program is in list %u%s", lists[i].what,
+			       detail ? ", with details" : "");
+			free(text);
+		}
+	}
+	end_view(&c);
+	munmap(v, XR_VIEW_SIZE);
+	close_client(&c);
+	close_client(&observer);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- random bytes --------------------------------------------------------------------------- */
 
 static struct {
-	struct xr_view *v;
+	struct xr_view_file *v;
 	bool stop;
 } storing;
+
+/* Pages where lists begin, so that records are read often */
+static uint64_t first_page(uint32_t list)
+{
+	static const uint64_t offs[] = {
+#define X(NAME, name, records) offsetof(struct xr_view_file, name),
+		XR_VIEW_LISTS(X)
+#undef X
+	};
+
+	return list < XR_VIEW_LIST_COUNT ? offs[list] / 4096 : 0;
+}
 
 static void *store(void *arg)
 {
 	uint8_t *p = (uint8_t *)storing.v, bytes[4096];
-	uint64_t at = 0;
+	uint64_t at = 0, page;
 
 	while (!__atomic_load_n(&storing.stop, __ATOMIC_RELAXED)) {
 		MUST(getrandom(bytes, sizeof(bytes), 0) == sizeof(bytes));
 		at = (at * 6364136223846793005ull + bytes[0]) | 1;
-		/* the first pages, where records are read often, or any other */
-		memcpy(p + (bytes[1] & 3 ? at % 16 : at % (XR_VIEW_SIZE / 4096)) * 4096, bytes,
-		       sizeof(bytes));
+		page = bytes[1] & 3 ? first_page(bytes[2] % 16) + bytes[3] % 2
+				    : at % (XR_VIEW_SIZE / 4096);
+		memcpy(p + page * 4096, bytes, sizeof(bytes));
 		/* so that there are rows */
-		storing.v->qp_end = bytes[2] & 1 ? 64 : UINT32_MAX;
-		storing.v->mr_end = storing.v->cq_end = 64;
+		for (uint32_t i = 0; i < XR_VIEW_LIST_COUNT; i++)
+			storing.v->head.end[i] = i || bytes[2] & 1 ? 64 : UINT32_MAX;
 	}
 	return arg;
 }
@@ -193,18 +288,26 @@ static bool is_whole(const char *s)
 	return !depth;
 }
 
+static bool list_is_whole(struct conn *c, uint32_t what)
+{
+	char *text = list(c, what);
+	bool whole = is_whole(text);
+
+	free(text);
+	return whole;
+}
+
 static void test_random(void)
 {
-	static const uint32_t lists[] = { XR_SHOW_QPS,	     XR_SHOW_QP_DETAILS, XR_SHOW_MRS,
-					  XR_SHOW_CQS,	     XR_SHOW_CQ_DETAILS, XR_SHOW_CLIENTS,
-					  XR_SHOW_LIMITS,    XR_SHOW_COUNTERS,	 XR_SHOW_STATUS,
-					  XR_SHOW_MR_DETAILS };
+	static const uint32_t others[] = { XR_SHOW_CLIENTS, XR_SHOW_LIMITS, XR_SHOW_COUNTERS,
+					   XR_SHOW_STATUS };
 	const uint64_t seconds = 2;
 	enum { LEAST_LISTS = 20 }; /* each at least once, on a slow machine as well */
 	uint64_t end = xd_now() + seconds * 1000000000, rounds = 0;
 	struct conn c, observer;
 	bool whole = true;
 	pthread_t thread;
+	uint32_t i;
 	char *text;
 
 	open_client(&c);
@@ -213,9 +316,9 @@ static void test_random(void)
 	MUST(!xd_direct_rules_open(c.client));
 	MUST(!pthread_create(&thread, NULL, store, NULL));
 	while (xd_now() < end || rounds < LEAST_LISTS) {
-		text = list(&observer, lists[rounds++ % (sizeof(lists) / sizeof(lists[0]))]);
-		whole &= is_whole(text);
-		free(text);
+		i = rounds % XR_VIEW_LIST_COUNT;
+		whole &= list_is_whole(&observer, rounds & 1 ? lists[i].details : lists[i].what);
+		whole &= list_is_whole(&observer, others[rounds++ % 4]);
 		text = list(&observer, XR_SHOW_METRICS);
 		free(text);
 		xd_views_publish(fake_clients(), true);
@@ -226,9 +329,7 @@ static void test_random(void)
 	/* Holes: the pages are gone, not the file. */
 	MUST(!fallocate(c.client->view->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 			XR_VIEW_SIZE));
-	text = list(&observer, XR_SHOW_QPS);
-	TAP_OK(is_whole(text), "holes are read");
-	free(text);
+	TAP_OK(list_is_whole(&observer, XR_SHOW_QPS), "holes are read");
 	__atomic_store_n(&storing.stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	end_view(&c);
@@ -243,6 +344,7 @@ int main(void)
 	start_server("xr_view");
 	test_descriptors();
 	test_rows();
+	test_lists();
 	test_random();
 
 	fake_server_stop();

@@ -156,3 +156,78 @@ hits() {
 	ctl b fault xrb rules "qp-error tx after 50 times 1"
 	run ! both ibv_rc_pingpong -g @4 -n 1000
 }
+
+# ---- objects of all kinds -----------------------------------------------------------------
+
+# holds KIND TEXT: a program that creates as many objects of the kind as the daemon of host a permits, until `lets_go`. TEXT is
+# the output of the program then.
+holds() {
+	mkfifo "$BATS_TEST_TMPDIR/$1.go"
+	run_on a "$BIN/rdma_limits" -w -g "$(gid_index a "$A4")" "$1" <"$BATS_TEST_TMPDIR/$1.go" \
+		>"$BATS_TEST_TMPDIR/$1" 2>&1 3>&- &
+	HELD=$!
+	exec 9>"$BATS_TEST_TMPDIR/$1.go"
+	wait_for 20 grep -q "$2" "$BATS_TEST_TMPDIR/$1" || {
+		cat "$BATS_TEST_TMPDIR/$1"
+		return 1
+	}
+}
+
+lets_go() {
+	exec 9>&-
+	wait "$HELD"
+}
+
+# listed COMMAND FILTER: prints the number of rows of direct contexts in a list, and in the list with details
+listed() {
+	echo "$(rows a "$1" | jq -c "select(.path == \"direct\" and ($2))" | wc -l)" \
+		"$(rows a "$1" -d | jq -c "select(.path == \"direct\" and ($2))" | wc -l)"
+}
+
+@test "objects of all kinds are in the lists, with the columns of those by the daemon" {
+	local kind
+
+	daemon_down a
+	daemon_up a --io socket --max-srq 3 --max-ah 2 --max-pd 5 --max-mr 6 --client-max-dm 16K
+	holds srq "3 srqs"
+	equal "SRQs" "$(listed srq '.type == "basic" and .depth >= 1 and .dead == false')" "3 3"
+	equal "limits" "$(ctl a limits -j xra | jq -c '[.limits[] | select(.limit == "srqs") | .used, .direct, .device]')" \
+		"[3,3,3]"
+	equal "status" "$(status_of a .objects.srqs)" 3
+	equal "client" "$(rows a client | jq -c 'select(.direct) | .srqs')" 3
+	ctl a metrics xra | grep -E 'xroce_objects\{.*kind="srqs"\} 3'
+	ctl a metrics xra | grep -E 'xroce_client_objects\{.*comm="rdma_limits".*kind="srqs"\} 3'
+	lets_go
+	holds ah "2 ahs"
+	equal "AHs" "$(listed ah '.peer != "::" and .mac and .hop_limit > 0')" "2 2"
+	lets_go
+	holds mw "6 mws"
+	equal "windows" "$(listed mw '.pd > 0 and .type > 0')" "6 6"
+	lets_go
+	holds xrcd "5 xrcds"
+	equal "XRC domains" "$(listed xrcd '.domain > 0 and .opened == 1')" "5 5"
+	lets_go
+	holds group "128 groups"
+	equal "groups" "$(listed mcast '.qpn > 0 and (.group | startswith("239.") or startswith("ff"))')" "128 128"
+	lets_go
+	holds dm "4 dms"
+	equal "device memory" "$(listed dm '.length > 0')" "4 4"
+	lets_go
+	for kind in srq ah mw xrcd mcast dm; do
+		equal "$kind" "$(listed "$kind" true)" "0 0"
+	done
+	equal "limits" "$(ctl a limits -j xra | jq -c '[.limits[] | select(.direct > 0)]')" "[]"
+}
+
+@test "a direct region shows what accessed it, and a CQ its completions" {
+	daemon_down a
+	daemon_up a --io socket
+	runs 100000000
+	accessed() {
+		(($(rows a mr -d | jq .local_reads) > 0 && $(rows a mr -d | jq .local_write_bytes) > 0 &&
+			$(rows a cq -d | jq .completions) > 0))
+	}
+	wait_for 10 accessed
+	equal "CQ" "$(rows a cq -d | jq -c '[.references > 0, .vector, .completions_lost]')" "[true,0,0]"
+	ends
+}

@@ -35,7 +35,7 @@ counted() {
 @test "xroce mr and mw --detail show the bytes of each region, and the last use that was refused" {
 	local output=$BATS_TEST_TMPDIR/output
 
-	both -t 60 "$BIN/rdma_keys" -g @4 -t show-use -x "$XROCE -r $RUN/a mw -dj xra >>$output &&
+	both -t 60 "$BIN/rdma_keys" -g @4 -t show-use -x "sleep 0.2 && $XROCE -r $RUN/a mw -dj xra >>$output &&
 		$XROCE -r $RUN/a mr -dj xra sort remote_write_bytes >>$output"
 	cat "$output"
 	jq -se '.[1][0] | .remote_writes == 2 and .remote_write_bytes == 60000 and
