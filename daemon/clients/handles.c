@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <xroce/control.h>
+
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
@@ -13,6 +15,12 @@
 
 /* Memory of an object beside its struct: slots of tables, headers of the allocator */
 #define OVERHEAD 64
+
+/* Claims: one in so many of the objects that are left, and at most so many, beyond those needed */
+#define CLAIM_PART 1024
+#define CLAIM_MOST 256
+#define CLAIM_MOST_PAGES 16384
+_Static_assert(XR_CLAIMS <= XD_MAX_KINDS, "claims of pages");
 
 /* ---- tables ---------------------------------------------------------------------- */
 
@@ -104,23 +112,35 @@ static uint32_t limit(const struct xd_client *c, size_t offset)
 	return xd_kind_limit(c->clients, offset);
 }
 
-static int check_limit(struct xd_client *c, uint32_t used, size_t offset, int err)
+/* *left: as far as the limits that were checked permit */
+static int check_limit(struct xd_client *c, uint32_t used, size_t offset, int err, uint32_t *left)
 {
 	uint32_t max = limit(c, offset);
 
-	return used < max ? 0 : xd_option_reached(c, err, offset, max);
+	if (used >= max)
+		return xd_option_reached(c, err, offset, max);
+	if (*left > max - used)
+		*left = max - used;
+	return 0;
 }
 
-static int check_limits(struct xd_client *c, uint32_t kind)
+/* *left: how many objects more the limits permit */
+static int check_limits(struct xd_client *c, uint32_t kind, uint32_t *left)
 {
 	const struct xd_kinds *kinds = &c->clients->kinds;
 	const struct xd_kind_ops *ops = kinds->ops[kind];
-	int err = check_limit(c, c->handles.table[kind].used, ops->client_limit, -ENOMEM);
+	const struct xd_user *u = c->user;
+	int err;
 
-	if (!err && !c->user->is_operator)
-		err = check_limit(c, c->user->objects[kind], ops->user_limit, -EDQUOT);
+	*left = UINT32_MAX;
+	err = check_limit(c, c->handles.table[kind].used + c->handles.claims[kind],
+			  ops->client_limit, -ENOMEM, left);
+	if (!err && !u->is_operator)
+		err = check_limit(c, u->objects[kind] + u->claims[kind], ops->user_limit, -EDQUOT,
+				  left);
 	if (!err)
-		err = check_limit(c, kinds->objects[kind], ops->device_limit, -ENOMEM);
+		err = check_limit(c, kinds->objects[kind] + kinds->claims[kind], ops->device_limit,
+				  -ENOMEM, left);
 	return err;
 }
 
@@ -128,7 +148,8 @@ int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind)
 {
 	struct xd_kinds *kinds = &c->clients->kinds;
 	uint64_t bytes = kinds->ops[kind]->bytes + OVERHEAD;
-	int err = check_limits(c, kind);
+	uint32_t left;
+	int err = check_limits(c, kind, &left);
 
 	if (!err)
 		err = xd_user_charge(c, (struct xd_bytes){ .memory = bytes });
@@ -183,6 +204,49 @@ void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle)
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind)
 {
 	return c->handles.table[kind].used;
+}
+
+/* n: an addition, modulo 2^32 */
+static void change_claims(struct xd_client *c, uint32_t kind, uint32_t n)
+{
+	c->handles.claims[kind] += n;
+	c->user->claims[kind] += n;
+	c->clients->kinds.claims[kind] += n;
+}
+
+static int check_claim(struct xd_client *c, uint32_t kind, uint32_t *left)
+{
+	if (kind != XR_CLAIM_PAGES)
+		return check_limits(c, kind, left);
+	*left = xd_user_pages_left(c);
+	return 0;
+}
+
+int xd_claim(struct xd_client *c, uint32_t kind, uint32_t count, uint32_t *claimed)
+{
+	uint32_t most = kind == XR_CLAIM_PAGES ? CLAIM_MOST_PAGES : CLAIM_MOST, left;
+	int err = check_claim(c, kind, &left);
+
+	if (!err && count > left)
+		err = kind == XR_CLAIM_PAGES
+			      ? xd_user_reached_pages(c)
+			      : xd_refuse(c, -ENOMEM, "%u objects, %u are left", count, left);
+	if (err)
+		return err;
+	left = (left - count) / CLAIM_PART;
+	*claimed = count + (left < most ? left : most);
+	change_claims(c, kind, *claimed);
+	return 0;
+}
+
+void xd_unclaim(struct xd_client *c, uint32_t kind, uint32_t n)
+{
+	change_claims(c, kind, -n);
+}
+
+uint32_t xd_claimed(const struct xd_client *c, uint32_t kind)
+{
+	return c->handles.claims[kind];
 }
 
 /* Returns the time since 1970 of a time of xd_now(), which the system clock shows now. */

@@ -61,6 +61,7 @@ struct xd_kinds {
 	const struct xd_kind_ops *const *ops;
 	uint32_t n;
 	uint32_t objects[XD_MAX_KINDS]; /* how many exist */
+	uint32_t claims[XD_MAX_KINDS];	/* how many more direct contexts may have */
 };
 
 struct xd_table {
@@ -82,7 +83,8 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle);
 /* The objects of a client */
 struct xd_handles {
 	struct xd_table table[XD_MAX_KINDS];
-	uint32_t kind, handle, freed; /* progress of xd_handles_free_objects() */
+	uint32_t claims[XD_MAX_KINDS]; /* objects that the client has itself, or may have */
+	uint32_t kind, handle, freed;  /* progress of xd_handles_free_objects() */
 };
 
 /*
@@ -108,6 +110,16 @@ void xd_show_moment(struct json *j, uint64_t at);
 uint32_t xd_kind_limit(const struct xd_clients *cs, size_t offset);
 /* Returns how many objects of one kind the client and its user may have. */
 uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind);
+
+/*
+ * A direct context has its objects itself. The limits include what its client has claimed: objects,
+ * and pages of memory that it registers (XR_CLAIM_PAGES). Claims `count`, and a small part of what
+ * is left. Returns the errors of xd_object_add().
+ */
+int xd_claim(struct xd_client *c, uint32_t kind, uint32_t count, uint32_t *claimed);
+/* Gives back claims, which the client must have. */
+void xd_unclaim(struct xd_client *c, uint32_t kind, uint32_t n);
+uint32_t xd_claimed(const struct xd_client *c, uint32_t kind);
 
 /* Frees some of the client's objects, for a millisecond. Returns true if none is left. */
 bool xd_handles_free_objects(struct xd_client *c);

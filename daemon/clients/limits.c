@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include <xroce/control.h>
+
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/datapath/worker.h"
@@ -198,13 +200,33 @@ static bool exceeds(uint64_t used, uint64_t more, uint64_t max)
 	return more && (used > max || more > max - used);
 }
 
+/* The pages that direct contexts have claimed are included. */
+static uint64_t pinned_of(const struct xd_user *u)
+{
+	return u->bytes.pinned + (uint64_t)u->claims[XR_CLAIM_PAGES] * XR_CLAIM_PAGE;
+}
+
+uint32_t xd_user_pages_left(const struct xd_client *c)
+{
+	uint64_t used = pinned_of(c->user), max = c->dev->opt->user_max_pinned;
+	uint64_t pages = used < max ? (max - used) / XR_CLAIM_PAGE : 0;
+	uint32_t most = UINT32_MAX - c->clients->kinds.claims[XR_CLAIM_PAGES];
+
+	return pages < most ? (uint32_t)pages : most;
+}
+
+int xd_user_reached_pages(struct xd_client *c)
+{
+	return REACHED(c, -EDQUOT, user_max_pinned);
+}
+
 int xd_user_charge(struct xd_client *c, struct xd_bytes bytes)
 {
 	const struct xd_options *opt = c->dev->opt;
 	struct xd_bytes *used = &c->user->bytes;
 
-	if (exceeds(used->pinned, bytes.pinned, opt->user_max_pinned))
-		return REACHED(c, -EDQUOT, user_max_pinned);
+	if (exceeds(pinned_of(c->user), bytes.pinned, opt->user_max_pinned))
+		return xd_user_reached_pages(c);
 	if (exceeds(used->memory, bytes.memory, opt->user_max_memory))
 		return REACHED(c, -EDQUOT, user_max_memory);
 	used->pinned += bytes.pinned;

@@ -38,7 +38,7 @@ struct xd_user {
 	uint32_t clients;
 	uint32_t channels;  /* of rdma_cm, among the clients */
 	uint32_t processes; /* gates and movers that have not ended, see processes.h */
-	uint32_t objects[XD_MAX_KINDS];
+	uint32_t objects[XD_MAX_KINDS], claims[XD_MAX_KINDS]; /* see struct xd_kinds */
 	uint32_t orphans; /* connections that end after their ids, see rdma_cm/orphans.c */
 	uint32_t groups;  /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
@@ -89,6 +89,10 @@ int xd_user_charge(struct xd_client *c, struct xd_bytes bytes);
 int xd_client_charge(struct xd_client *c, uint64_t memory);
 void xd_client_uncharge(struct xd_client *c, uint64_t memory);
 void xd_user_uncharge(struct xd_client *c, struct xd_bytes bytes);
+
+/* Pages that direct contexts of the client's user can claim still; explains that none is left. */
+uint32_t xd_user_pages_left(const struct xd_client *c);
+int xd_user_reached_pages(struct xd_client *c);
 
 /* Takes descriptors for the client's user. -EMFILE. */
 int xd_user_take_fds(struct xd_client *c, uint32_t n);

@@ -19,6 +19,7 @@
 #include "daemon/helper/helper.h"
 #include "daemon/io/io.h"
 #include "daemon/netdev/net.h"
+#include "claim.h"
 #include "direct_rules.h"
 #include "server.h"
 #include "view.h"
@@ -124,6 +125,7 @@ static void write_reply(struct xd_client *c, const struct xd_loan *loan, struct 
 	body->ports = loan->ports;
 	memcpy(body->port, loan->port, sizeof(body->port));
 	memcpy(body->mac, xd_net_link(c->dev->net)->mac, sizeof(body->mac));
+	xd_claims_begin(c, body->claims);
 	xd_reply_fd(rep, ring ? loan->epoll : loan->fd, !ring);
 	for (uint32_t i = 0; !ring && i < loan->ports; i++)
 		xd_reply_fd(rep, loan->send_fd[i], false);
@@ -365,6 +367,7 @@ void xd_lend_end(struct xd_client *c)
 	xd_captures_lend_end(c);
 	c->slot_ended = true;
 	c->clients->borrower[c->slot - 1] = NULL;
+	xd_claims_end(c);
 	close_inbox(c);
 	xd_direct_rules_close(c);
 	xd_view_publish_end(c);

@@ -11,7 +11,7 @@
  *   show.c      status, counters and objects as JSON, for the xroce command
  *   show_cm.c   the same for connection management
  *   counters.c  sums of counters
- *   lend.c      UDP sockets that programs borrow
+ *   lend.c      UDP sockets that programs borrow; claim.c: their objects in the limits
  *   metrics.c   metrics as text
  *   scrape.c    metrics by HTTP
  *   capture.c   packet capture; capture_direct.c: of direct programs

@@ -230,6 +230,12 @@ static void show_counters(struct json *j, struct xd_server *s)
 
 /* ---- clients ----------------------------------------------------------------------- */
 
+/* Memory that the programs of a user have registered */
+static uint64_t registered(const struct xd_clients *cs, const struct xd_user *u)
+{
+	return u->bytes.pinned + xd_views_objects(cs, u, XR_CLAIM_PAGES) * XR_CLAIM_PAGE;
+}
+
 static void put_count(struct json *j, const struct xd_client *c, uint32_t kind)
 {
 	json_number(j, c->clients->kinds.ops[kind]->name,
@@ -254,7 +260,7 @@ static void show_clients(struct json *j, const struct xd_clients *cs)
 		json_boolean(j, "direct", c->slot);
 		for (kind = 0; kind < cs->kinds.n; kind++)
 			put_count(j, c, kind);
-		json_number(j, "user_bytes", c->user->bytes.pinned + c->user->bytes.memory);
+		json_number(j, "user_bytes", registered(cs, c->user) + c->user->bytes.memory);
 		json_number(j, "delays", c->connection.delays);
 		xd_client_memory_show(j, c);
 		json_boolean(j, "ending", c->ending);
@@ -287,6 +293,7 @@ static void put_kind_limit(struct json *j, const struct xd_client *c, uint32_t k
 	json_number(j, "client", xd_kind_limit(c->clients, ops->client_limit));
 	json_number(j, "device", xd_kind_limit(c->clients, ops->device_limit));
 	json_number(j, "direct", direct);
+	json_number(j, "reserved", kinds->claims[kind] - direct);
 	json_end(j, '}');
 }
 
@@ -320,7 +327,7 @@ static void put_byte_limits(struct json *j, const struct xd_clients *cs)
 	const struct xd_user *u;
 
 	for (u = cs->limits.users; u; u = u->next) {
-		sum.pinned += u->bytes.pinned;
+		sum.pinned += registered(cs, u);
 		sum.memory += u->bytes.memory;
 	}
 	put_limit(j, "pinned", "max-pinned", sum.pinned, cs->dev->opt->user_max_pinned);
@@ -343,7 +350,7 @@ static void put_user(struct json *j, const struct xd_clients *cs, const struct x
 			    u->objects[kind] + xd_views_objects(cs, u, kind));
 	json_number(j, "processes", u->processes);
 	json_number(j, "files", __atomic_load_n(&u->fds.used, __ATOMIC_RELAXED));
-	json_number(j, "pinned", u->bytes.pinned);
+	json_number(j, "pinned", registered(cs, u));
 	json_number(j, "memory", u->bytes.memory);
 	json_end(j, '}');
 }

@@ -96,14 +96,16 @@ uint32_t xd_view_changes(const struct xd_view *v)
 	return header.changes;
 }
 
+/* What the program has not claimed does not exist for others. */
 uint32_t xd_view_objects(const struct xd_client *c, uint32_t kind)
 {
+	uint32_t claimed = xd_claimed(c, kind);
 	struct xr_view header;
 
-	if (!c->view)
-		return 0;
+	if (!claimed || !c->view)
+		return claimed;
 	read_header(c->view, &header);
-	return kind < XR_KINDS ? header.objects[kind] : 0;
+	return header.objects[kind] < claimed ? header.objects[kind] : claimed;
 }
 
 uint64_t xd_views_objects(const struct xd_clients *cs, const struct xd_user *u, uint32_t kind)

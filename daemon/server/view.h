@@ -26,7 +26,10 @@ int xd_view_open(struct xd_client *c, int *fd);
 /* The client ends: keeps its last counters in the sums. No effect if it has no view. */
 void xd_view_close(struct xd_client *c);
 
-/* Returns how many objects of a kind the program says it has; 0 without a view. */
+/*
+ * Returns how many objects of a kind, or pages (XR_CLAIM_PAGES), the program says it has; without a
+ * view, what it has claimed.
+ */
 uint32_t xd_view_objects(const struct xd_client *c, uint32_t kind);
 /* The same of all direct programs of a user; u NULL: of all users */
 uint64_t xd_views_objects(const struct xd_clients *cs, const struct xd_user *u, uint32_t kind);

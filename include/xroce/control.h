@@ -129,7 +129,8 @@ struct xr_msg {
 	X(PEER, peer, XR_BODY(struct xr_peer_req), 0) \
 	X(CAPTURE_CONTEXT, capture_context, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
 	X(END_CAPTURE, end_capture, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
-	X(LEND_GROUPS, lend_groups, XR_BODY(struct xr_lend_groups_req), 0)
+	X(LEND_GROUPS, lend_groups, XR_BODY(struct xr_lend_groups_req), 0) \
+	X(CLAIM, claim, XR_BODY(struct xr_claim_req), 0)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -154,6 +155,11 @@ enum xr_kind {
 	XR_KIND_PD,
 	XR_KINDS
 };
+
+/* What direct contexts claim: objects of these kinds, and pages of memory that they register */
+#define XR_CLAIM_PAGES XR_KINDS
+#define XR_CLAIMS (XR_KINDS + 1)
+#define XR_CLAIM_PAGE 4096u
 
 /* A piece of shared memory. The client maps each chunk once, as a whole. */
 struct xr_shm_ref {
@@ -853,6 +859,28 @@ struct xr_lend_rep {
 	__u16 port[XR_LEND_PORTS]; /* their UDP source ports, host order */
 	__u8 mac[6];		   /* of the interface */
 	__u8 reserved[2];
+	__u32 claims[XR_CLAIMS]; /* what the client has claimed by this */
+};
+
+/*
+ * CLAIM: a client with a slot has its objects itself. Before it creates one, or registers memory,
+ * it claims that, so that the limits of clients, users and the device include direct contexts. The
+ * daemon adds a small part of what is left, so that the next objects need no request; the LEND
+ * reply has the first ones. What is not needed any more is given back; the end of the connection
+ * gives back all.
+ *
+ * Errors as those of a request that creates an object: ENOMEM, EDQUOT; EINVAL: no such kind, the
+ * client has no slot, or has not claimed as many.
+ */
+struct xr_claim_req {
+	__u32 kind;	 /* enum xr_kind, or XR_CLAIM_PAGES */
+	__u32 count;	 /* that are needed; 0: none */
+	__u32 give_back; /* 0 if count is not */
+	__u32 reserved;
+};
+struct xr_claim_rep {
+	__u32 count; /* claimed by this request */
+	__u32 reserved;
 };
 
 /*

@@ -87,7 +87,7 @@ struct xr_view {
 	__u32 layout;	/* XR_VIEW_LAYOUT */
 	__u32 changes;	/* increased when a QP is created or destroyed, or its state changes */
 	__u32 captures; /* 1: the program can fill the rings */
-	__u32 objects[XR_KINDS];       /* how many exist, by enum xr_kind */
+	__u32 objects[XR_CLAIMS];      /* how many exist, by kind; pages that are registered */
 	__u32 end[XR_VIEW_LIST_COUNT]; /* records behind these are not in use */
 	struct xr_view_sums sums;
 };

@@ -66,7 +66,7 @@ int xp_do_create_ah(struct xp_host *h, struct xp_call *call)
 	}
 	if (err) {
 		if (ah)
-			xp_object_del(&h->objects, &ah->obj);
+			xp_host_del(h, &ah->obj);
 		free(ah);
 		return err;
 	}
@@ -88,7 +88,7 @@ int xp_do_destroy_ah(struct xp_host *h, struct xp_call *call)
 	xt_ahs_del(h->ahs, ah->obj.handle);
 	xp_host_leave_quietly(h);
 	ah->pd->obj.refs--;
-	xp_object_del(&h->objects, &ah->obj);
+	xp_host_del(h, &ah->obj);
 	free(ah);
 	return 0;
 }

@@ -59,7 +59,7 @@ int xp_do_destroy_channel(struct xp_host *h, struct xp_call *call)
 		;
 	*at = ch->next;
 	xp_host_leave_quietly(h);
-	xp_object_del(&h->objects, &ch->obj);
+	xp_host_del(h, &ch->obj);
 	close(ch->fd);
 	free(ch);
 	return 0;
@@ -235,7 +235,7 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 	xp_host_leave_quietly(h);
 	if (cq->channel)
 		cq->channel->obj.refs--;
-	xp_object_del(&h->objects, &cq->obj);
+	xp_host_del(h, &cq->obj);
 	xp_shared_free(cq->ring, cq->ring_size);
 	free(cq);
 	xp_reply(call, &rep, sizeof(rep));

@@ -57,7 +57,7 @@ int xp_do_free_dm(struct xp_host *h, struct xp_call *call)
 	xp_host_enter(h);
 	xp_view_remove(h, &dm->obj);
 	xp_host_leave_quietly(h);
-	xp_object_del(&h->objects, &dm->obj);
+	xp_host_del(h, &dm->obj);
 	xp_shared_free(dm->base, dm->size);
 	free(dm);
 	return 0;

@@ -88,8 +88,8 @@ static int new_region(struct xp_host *h, struct xp_pd *pd, uint8_t flags, uint32
 	if (!err)
 		err = make_key(h, mr, flags, room, &rep.key);
 	if (err) {
-		xp_object_del(&h->objects, &mr->obj);
-		xp_mr_free(mr);
+		xp_host_del(h, &mr->obj);
+		xp_mr_free(h, mr);
 		return err;
 	}
 	pd->obj.refs++;

@@ -123,7 +123,7 @@ static int tune(struct xp_host *h)
 	return xt_engine_tune(h->engine, &t);
 }
 
-/* The limits of one client are those of a context. */
+/* The daemon decides about each object (claims). There is room for no more than these. */
 static void set_limits(struct xp_host *h)
 {
 	const struct xr_query_device_rep *attr = h->env.attr;
@@ -136,6 +136,8 @@ static void set_limits(struct xp_host *h)
 	most[XP_KIND_AH] = attr->max_ah;
 	most[XP_KIND_SRQ] = attr->max_srq;
 	most[XP_KIND_MW] = attr->max_mw;
+	memcpy(h->claims.n, h->env.lent.rep.claims, sizeof(h->claims.n));
+	memcpy(h->claims.spare, h->env.lent.rep.claims, sizeof(h->claims.spare));
 }
 
 static int make_engine(struct xp_host *h)

@@ -41,6 +41,12 @@ enum xp_progress {
 	XP_TICKS,   /* threads of the program poll, and it only looks now and then */
 };
 
+/* What the daemon permits (XR_MSG_CLAIM), by kind */
+struct xp_claims {
+	uint32_t n[XR_CLAIMS];
+	uint32_t spare[XR_CLAIMS]; /* that are kept beyond those in use */
+};
+
 struct xp_host {
 	struct xp_host_env env;
 	struct xd_socket *socket;
@@ -53,6 +59,7 @@ struct xp_host {
 	struct xt_mem_seg reserved_lkey_seg[2];
 	struct xt_mem *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
 	struct xp_objects objects;	  /* of requests, which the context serializes */
+	struct xp_claims claims;	  /* the same */
 	struct xr_doorbell *doorbell;
 	struct xt_qp *qp_of_slot[XP_HOST_QPS];
 	uint32_t next_slot; /* where the search for a free one begins */

@@ -85,7 +85,7 @@ static int new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_gro
 	int err;
 
 	if (h->n_groups >= h->env.attr->max_mcast_grp)
-		return xp_host_refuse(h, -ENOMEM, "the limit is %u multicast groups", h->n_groups);
+		return xp_host_refuse(h, -ENOMEM, "number of multicast groups is %u", h->n_groups);
 	g = calloc(1, sizeof(*g));
 	err = g ? xp_host_learn_port(h) : -ENOMEM;
 	if (err) {
@@ -204,7 +204,8 @@ int xp_do_attach_mcast(struct xp_host *h, struct xp_call *call)
 	if (xt_group_has(h->shared.groups, &q->gid, qp->xt))
 		return 0;
 	if (h->attached >= h->env.attr->max_total_mcast_qp_attach)
-		return xp_host_refuse(h, -EDQUOT, "the limit is %u attached QPs", h->attached);
+		return xp_host_refuse(h, -EDQUOT, "number of attached QPs of a client is %u",
+				      h->attached);
 	return attach(h, qp, &q->gid);
 }
 

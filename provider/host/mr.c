@@ -161,13 +161,37 @@ static int check_request(struct xp_host *h, const struct xr_reg_mr_req *q, size_
 	return 0;
 }
 
+/*
+ * Memory that the daemon would pin counts as registered, before it is brought into memory. That on
+ * demand does not, nor do device memory and null regions.
+ */
+static int count_pages(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q)
+{
+	uint64_t in_page = q->addr % XR_CLAIM_PAGE, pages;
+	int err;
+
+	if (known_access(q->access) & XR_ACCESS_ON_DEMAND || !q->length ||
+	    (q->segments && q->segment[0].kind != XR_SEG_FD))
+		return 0;
+	pages = q->length / XR_CLAIM_PAGE +
+		(in_page + q->length % XR_CLAIM_PAGE + XR_CLAIM_PAGE - 1) / XR_CLAIM_PAGE;
+	if (pages > UINT32_MAX)
+		pages = UINT32_MAX; /* more than anybody has */
+	err = xp_host_add_pages(h, (uint32_t)pages);
+	if (!err)
+		m->pages = (uint32_t)pages;
+	return err;
+}
+
 static int lay_out(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q,
 		   const struct xp_call *call)
 {
 	uint32_t access = known_access(q->access);
 	bool on_demand = access & XR_ACCESS_ON_DEMAND;
-	int err = 0;
+	int err = count_pages(h, m, q);
 
+	if (err)
+		return err;
 	if (q->segments)
 		return lay_out_segment(h, m, access, q, call);
 	if (on_demand && !q->addr && q->length == UINT64_MAX) {
@@ -206,8 +230,9 @@ static void use_memory(struct xp_mr_object *mr, const struct xp_mr_memory *m)
 	};
 }
 
-void xp_mr_free(struct xp_mr_object *mr)
+void xp_mr_free(struct xp_host *h, struct xp_mr_object *mr)
 {
+	xp_host_del_pages(h, mr->memory.pages);
 	free_memory(&mr->memory);
 	xp_shared_free(mr->shared, mr->shared_size);
 	free(mr->own_seg);
@@ -322,8 +347,8 @@ int xp_do_reg_mr(struct xp_host *h, struct xp_call *call)
 	if (!err)
 		err = reg_key(h, mr);
 	if (err) {
-		xp_object_del(&h->objects, &mr->obj);
-		xp_mr_free(mr);
+		xp_host_del(h, &mr->obj);
+		xp_mr_free(h, mr);
 		return err;
 	}
 	pd->obj.refs++;
@@ -382,6 +407,7 @@ int xp_do_rereg_mr(struct xp_host *h, struct xp_call *call)
 	struct xp_mr_memory m = { 0 };
 	struct xr_reg_mr_req reg;
 	struct xp_pd *old_pd;
+	uint32_t old_pages;
 	int err;
 
 	if (!mr)
@@ -409,8 +435,10 @@ int xp_do_rereg_mr(struct xp_host *h, struct xp_call *call)
 	if (!err)
 		err = lay_out(h, &m, &reg, call);
 	old_pd = mr->pd;
+	old_pages = mr->memory.pages;
 	if (!err)
 		err = change(h, mr, &to, &m, new_memory);
+	xp_host_del_pages(h, err ? m.pages : old_pages);
 	if (err)
 		return err;
 	old_pd->obj.refs--;
@@ -443,8 +471,8 @@ int xp_do_dereg_mr(struct xp_host *h, struct xp_call *call)
 	if (bound)
 		return xp_host_refuse(h, -EBUSY, "windows are bound to the region");
 	mr->pd->obj.refs--;
-	xp_object_del(&h->objects, &mr->obj);
-	xp_mr_free(mr);
+	xp_host_del(h, &mr->obj);
+	xp_mr_free(h, mr);
 	if (dm) {
 		xp_host_enter(h);
 		show_device_memory(h, dm);

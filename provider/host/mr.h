@@ -12,7 +12,7 @@
 int xp_mr_new_key(struct xp_host *h, struct xp_mr_object *mr);
 int xp_mr_publish_key(struct xp_host *h, struct xp_mr_object *mr);
 /* Frees what a region without key and handle has. */
-void xp_mr_free(struct xp_mr_object *mr);
+void xp_mr_free(struct xp_host *h, struct xp_mr_object *mr);
 
 /*
  * Brings pages into memory as the kernel does when it pins them. Returns -EFAULT, as it would, if a

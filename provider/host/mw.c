@@ -58,7 +58,7 @@ int xp_do_alloc_mw(struct xp_host *h, struct xp_call *call)
 	if (!err)
 		err = make_key(h, mw, q->type, &rep.rkey);
 	if (err) {
-		xp_object_del(&h->objects, &mw->obj);
+		xp_host_del(h, &mw->obj);
 		free(mw);
 		return err;
 	}
@@ -84,7 +84,7 @@ int xp_do_dealloc_mw(struct xp_host *h, struct xp_call *call)
 	xd_tables_del_key(h->tables, index);
 	xp_host_leave_quietly(h);
 	mw->pd->obj.refs--;
-	xp_object_del(&h->objects, &mw->obj);
+	xp_host_del(h, &mw->obj);
 	free(mw);
 	return 0;
 }

@@ -7,8 +7,7 @@
 
 #define FIRST_ROOM 64
 
-/* n: an addition, modulo 2^32 */
-static void count(struct xp_objects *o, uint8_t kind, uint32_t n)
+void xp_objects_count(struct xp_objects *o, enum xp_kind kind, uint32_t n)
 {
 	o->used[kind] += n;
 	if (o->shown)
@@ -35,7 +34,7 @@ int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind
 	o->of[o->free] = obj;
 	obj->kind = (uint8_t)kind;
 	obj->handle = ++o->free;
-	count(o, obj->kind, 1);
+	xp_objects_count(o, kind, 1);
 	return 0;
 }
 
@@ -44,7 +43,7 @@ void xp_object_del(struct xp_objects *o, struct xp_object *obj)
 	if (!obj->handle)
 		return;
 	o->of[obj->handle - 1] = NULL;
-	count(o, obj->kind, -1u);
+	xp_objects_count(o, obj->kind, -1u);
 	if (obj->handle - 1 < o->free)
 		o->free = obj->handle - 1;
 	obj->handle = 0;

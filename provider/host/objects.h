@@ -21,7 +21,8 @@ enum xp_kind {
 	XP_KIND_MR = XR_KIND_MR,
 	XP_KIND_DM = XR_KIND_DM,
 	XP_KIND_PD = XR_KIND_PD,
-	XP_KIND_MEMBER, /* a QP of a multicast group: no handle and no limit */
+	XP_PAGES = XR_CLAIM_PAGES, /* no objects, but pages of memory that are registered */
+	XP_KIND_MEMBER,		   /* a QP of a multicast group: no handle and no limit */
 	XP_KINDS
 };
 
@@ -43,6 +44,8 @@ struct xp_objects {
 /* Adds an object. Returns -ENOMEM, -EDQUOT if there are as many as permitted, or 0. */
 int xp_object_add(struct xp_objects *o, struct xp_object *obj, enum xp_kind kind);
 void xp_object_del(struct xp_objects *o, struct xp_object *obj);
+/* Adds to the number of objects of a kind, modulo 2^32. */
+void xp_objects_count(struct xp_objects *o, enum xp_kind kind, uint32_t n);
 /* Returns NULL if there is no such object of the kind. */
 void *xp_object_get(const struct xp_objects *o, enum xp_kind kind, uint32_t handle);
 /* Returns an object of the kind, NULL if there is none. */
@@ -130,6 +133,7 @@ struct xp_mr_memory {
 	uint64_t length;
 	void *mapping; /* of a descriptor; NULL: none */
 	size_t mapped;
+	uint32_t pages; /* that count as registered */
 	struct xp_dm_object *dm;
 	bool is_null;
 };

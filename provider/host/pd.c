@@ -30,7 +30,7 @@ int xp_do_dealloc_pd(struct xp_host *h, struct xp_call *call)
 		return -ENOENT;
 	if (pd->obj.refs)
 		return xp_host_refuse(h, -EBUSY, "%u objects use the PD", pd->obj.refs);
-	xp_object_del(&h->objects, &pd->obj);
+	xp_host_del(h, &pd->obj);
 	free(pd);
 	return 0;
 }

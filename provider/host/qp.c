@@ -200,7 +200,7 @@ static int build_qp(struct xp_host *h, struct xp_qp_object *qp, const struct xr_
 		return err;
 	err = create_in_engine(h, qp);
 	if (err)
-		xp_object_del(&h->objects, &qp->obj);
+		xp_host_del(h, &qp->obj);
 	return err;
 }
 
@@ -395,7 +395,7 @@ int xp_do_destroy_qp(struct xp_host *h, struct xp_call *call)
 	rep.async_events = xp_event_end(h, &qp->async);
 	count_parents(h, qp, -1u);
 	xp_host_leave(h);
-	xp_object_del(&h->objects, &qp->obj);
+	xp_host_del(h, &qp->obj);
 	free_qp(qp);
 	xp_reply(call, &rep, sizeof(rep));
 	return 0;

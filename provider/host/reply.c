@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What replies to requests contain: errors with their reasons, bodies, memory for rings. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,13 +31,91 @@ static const char *const kind_names[XP_KINDS] = {
 	[XP_KIND_XRCD] = "XRC domains",
 };
 
+static int claim(struct xp_host *h, uint32_t kind, uint32_t count, uint32_t give_back,
+		 uint32_t *claimed)
+{
+	const struct xr_claim_req req = { .kind = kind, .count = count, .give_back = give_back };
+	struct xr_claim_rep rep = { 0 };
+	int err = h->env.request(h->env.arg, XR_MSG_CLAIM, &req, sizeof(req), &rep, sizeof(rep));
+
+	*claimed = rep.count;
+	return err;
+}
+
+/* Claims what is needed beyond what was claimed. An error is that of the daemon, with its text. */
+static int claim_more(struct xp_host *h, uint32_t kind, uint32_t n)
+{
+	struct xp_claims *claims = &h->claims;
+	uint32_t unused = claims->n[kind] - h->objects.used[kind], count;
+	int err;
+
+	if (n <= unused)
+		return 0;
+	err = claim(h, kind, n - unused, 0, &count);
+	if (err)
+		return err;
+	if (count < n - unused || count > UINT32_MAX - claims->n[kind])
+		return -EPROTO;
+	claims->n[kind] += count;
+	claims->spare[kind] = unused + count - n;
+	return 0;
+}
+
+/* Keeps as many as a claim has got beyond what was needed, so that small needs have no request. */
+static void give_back(struct xp_host *h, uint32_t kind)
+{
+	struct xp_claims *claims = &h->claims;
+	uint32_t unused = claims->n[kind] - h->objects.used[kind], count;
+	char why[XR_WHY_MAX];
+
+	if (h->closes || unused <= claims->spare[kind] ||
+	    unused - claims->spare[kind] <= claims->spare[kind])
+		return;
+	/* of the request that is served now */
+	memcpy(why, h->env.why, sizeof(why));
+	unused -= claims->spare[kind];
+	if (!claim(h, kind, 0, unused, &count))
+		claims->n[kind] -= unused;
+	memcpy(h->env.why, why, sizeof(why));
+}
+
 int xp_host_add(struct xp_host *h, struct xp_object *obj, enum xp_kind kind)
 {
-	int err = xp_object_add(&h->objects, obj, kind);
+	int err = claim_more(h, kind, 1);
 
+	if (err)
+		return err;
+	err = xp_object_add(&h->objects, obj, kind);
 	return err == -EDQUOT ? xp_host_refuse(h, -ENOMEM, "the limit of a context is %u %s",
 					       h->objects.most[kind], kind_names[kind])
 			      : err;
+}
+
+void xp_host_del(struct xp_host *h, struct xp_object *obj)
+{
+	enum xp_kind kind = obj->kind;
+
+	if (!obj->handle)
+		return;
+	xp_object_del(&h->objects, obj);
+	give_back(h, kind);
+}
+
+int xp_host_add_pages(struct xp_host *h, uint32_t n)
+{
+	int err = claim_more(h, XP_PAGES, n);
+
+	if (!err)
+		xp_objects_count(&h->objects, XP_PAGES, n);
+	return err;
+}
+
+void xp_host_del_pages(struct xp_host *h, uint32_t n)
+{
+	if (!n)
+		return;
+	xp_objects_count(&h->objects, XP_PAGES, -n);
+	give_back(h, XP_PAGES);
 }
 
 void xp_reply(struct xp_call *call, const void *rep, size_t len)

@@ -62,8 +62,15 @@ int xp_host_refuse(struct xp_host *h, int err, const char *fmt, ...)
 /* Asks the daemon for the port's MTU, interface and addresses. In open() and call() only */
 int xp_host_learn_port(struct xp_host *h);
 
-/* xp_object_add(); explains it and returns -ENOMEM if the limit is reached. */
+/*
+ * Adds an object, which the daemon counts: -ENOMEM and -EDQUOT, with its text, if a limit is
+ * reached. The engine's lock must be free, as the daemon may be asked.
+ */
 int xp_host_add(struct xp_host *h, struct xp_object *obj, enum xp_kind kind);
+void xp_host_del(struct xp_host *h, struct xp_object *obj); /* no effect if it was not added */
+/* The same for pages that are registered. They have no objects. */
+int xp_host_add_pages(struct xp_host *h, uint32_t n);
+void xp_host_del_pages(struct xp_host *h, uint32_t n);
 
 /* Stores the body of a reply, as much of it as the caller has room for. */
 void xp_reply(struct xp_call *call, const void *rep, size_t len);

@@ -65,7 +65,7 @@ static int build(struct xp_host *h, struct xp_srq_object *srq, const struct xr_c
 
 static void discard(struct xp_host *h, struct xp_srq_object *srq)
 {
-	xp_object_del(&h->objects, &srq->obj);
+	xp_host_del(h, &srq->obj);
 	xp_shared_free(srq->ring, srq->ring_size);
 	count_parents(h, srq, -1u);
 	free(srq);

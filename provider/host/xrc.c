@@ -48,7 +48,7 @@ int xp_do_close_xrcd(struct xp_host *h, struct xp_call *call)
 	xp_host_enter(h);
 	xp_view_remove(h, &xrcd->obj);
 	xp_host_leave_quietly(h);
-	xp_object_del(&h->objects, &xrcd->obj);
+	xp_host_del(h, &xrcd->obj);
 	free(xrcd);
 	return 0;
 }

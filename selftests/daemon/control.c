@@ -235,8 +235,8 @@ bool nothing_left(void)
 	struct xd_mem_totals totals;
 	unsigned int objects = 0, i;
 
-	for (i = 0; i < XD_KINDS; i++)
-		objects += cs->kinds.objects[i];
+	for (i = 0; i < XR_CLAIMS; i++)
+		objects += cs->kinds.objects[i] + cs->kinds.claims[i];
 	xd_mem_totals(&totals);
 	return processes_end(cs) && !cs->first && !cs->count && !users_left(cs) &&
 	       !cs->limits.fds.used && !objects && !fake.map_keys && !fake.map_qps &&

@@ -12,6 +12,7 @@
 
 #include "control.h"
 #include "daemon/base/loop.h"
+#include "daemon/server/claim.h"
 #include "daemon/server/direct_rules.h"
 #include "daemon/server/view.h"
 
@@ -238,6 +239,154 @@ static void test_lists(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- claims --------------------------------------------------------------------------------- */
+
+/* give_back 0: claims one */
+static int claim(struct conn *c, uint32_t kind, uint32_t give_back)
+{
+	const struct xr_claim_req q = { .kind = kind, .count = !give_back, .give_back = give_back };
+	int err = ask(c, XR_MSG_CLAIM, &q, sizeof(q));
+
+	return err ? err : (int)((struct xr_claim_rep *)c->body)->count;
+}
+
+static void open_direct(struct conn *c, uint32_t claims[XR_CLAIMS])
+{
+	open_client(c);
+	c->client->slot = 1;
+	xd_claims_begin(c->client, claims);
+}
+
+static void end_direct(struct conn *c)
+{
+	xd_claims_end(c->client);
+	c->client->slot = 0;
+	close_client(c);
+}
+
+static void test_bad_claims(void)
+{
+	uint32_t claims[XR_CLAIMS] = { 0 };
+	struct conn c;
+
+	open_client(&c);
+	TAP_OK(claim(&c, XR_KIND_QP, 0) == -EINVAL && reason_has(&c, "no slot"),
+	       "a client without a slot claims nothing");
+	close_client(&c);
+	open_direct(&c, claims);
+	TAP_OK(claim(&c, 0, 0) == -EINVAL && claim(&c, XR_CLAIMS, 0) == -EINVAL &&
+		       claim(&c, UINT32_MAX, 0) == -EINVAL,
+	       "there are no claims of other kinds");
+	TAP_OK(claim(&c, XR_KIND_QP, claims[XR_KIND_QP] + 1) == -EINVAL &&
+		       claim(&c, XR_KIND_QP, UINT32_MAX) == -EINVAL,
+	       "a client cannot give back more than it has claimed");
+	end_direct(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_claims(void)
+{
+	uint32_t max = fake.opt.max_qp, user = fake.opt.user_max_qp, none[XR_CLAIMS] = { 0 };
+	uint32_t client = fake.opt.client_max_qp;
+	struct conn a, b, daemon;
+	struct xr_create_qp_req qp;
+	uint32_t pd, cq;
+
+	fake.opt.max_qp = fake.opt.client_max_qp = 4;
+	open_direct(&a, none);
+	open_direct(&b, none);
+	open_client(&daemon);
+	TAP_OK(!none[XR_KIND_QP], "of few objects, a context that is opened gets none");
+	TAP_OK(claim(&a, XR_KIND_QP, 0) == 1 && claim(&b, XR_KIND_QP, 0) == 1,
+	       "contexts get them one by one");
+	pd = alloc_pd(&daemon);
+	cq = create_cq(&daemon, 4, 0);
+	create_qp(&daemon, pd, cq);
+	TAP_OK(claim(&a, XR_KIND_QP, 0) == 1 && claim(&b, XR_KIND_QP, 0) == -ENOMEM &&
+		       reason_has(&b, "--max-qp is 4"),
+	       "the limit of the device includes them and the QPs by the daemon");
+	TAP_OK(!claim(&a, XR_KIND_QP, 1) && claim(&b, XR_KIND_QP, 0) == 1,
+	       "what a context gives back is there for others");
+	fake.opt.client_max_qp = 2;
+	TAP_OK(claim(&b, XR_KIND_QP, 0) == -ENOMEM && reason_has(&b, "--client-max-qp is 2"),
+	       "the limit of clients holds");
+	fake.opt.client_max_qp = 4;
+	fake.opt.max_qp = 100;
+	fake.opt.user_max_qp = 4;
+	a.client->user->is_operator = false;
+	TAP_OK(claim(&b, XR_KIND_QP, 0) == -EDQUOT && reason_has(&b, "--user-max-qp is 4"),
+	       "the limit of users holds for all their programs together");
+	qp = qp_request(pd, cq);
+	TAP_OK(ask(&daemon, XR_MSG_CREATE_QP, &qp, sizeof(qp)) == -EDQUOT &&
+		       reason_has(&daemon, "--user-max-qp is 4"),
+	       "also for QPs by the daemon");
+	a.client->user->is_operator = true;
+	fake.opt.max_qp = max;
+	fake.opt.client_max_qp = client;
+	fake.opt.user_max_qp = user;
+	end_direct(&a);
+	end_direct(&b);
+	close_client(&daemon);
+	TAP_OK(nothing_left(), "the end of a client gives back its claims");
+}
+
+static int claim_pages(struct conn *c, uint32_t count)
+{
+	const struct xr_claim_req q = { .kind = XR_CLAIM_PAGES, .count = count };
+
+	return ask(c, XR_MSG_CLAIM, &q, sizeof(q));
+}
+
+static void test_pages(void)
+{
+	uint32_t claims[XR_CLAIMS] = { 0 };
+	uint64_t max = fake.opt.user_max_pinned;
+	struct conn a, b;
+
+	fake.opt.user_max_pinned = 100 * XR_CLAIM_PAGE;
+	open_direct(&a, claims);
+	open_direct(&b, claims);
+	TAP_OK(!claim_pages(&a, 60) && claim_pages(&b, 41) == -EDQUOT &&
+		       reason_has(&b, "--user-max-pinned is 409600"),
+	       "the limit of registered memory holds for all programs of a user together");
+	TAP_OK(claim_pages(&b, UINT32_MAX) == -EDQUOT, "also for the largest number");
+	TAP_OK(xd_user_charge(b.client, (struct xd_bytes){ .pinned = 41 * XR_CLAIM_PAGE }) ==
+		       -EDQUOT,
+	       "and for regions by the daemon");
+	TAP_OK(!claim_pages(&b, 40), "what is left can be claimed");
+	end_direct(&a);
+	end_direct(&b);
+	fake.opt.user_max_pinned = max;
+	TAP_OK(nothing_left(), "the end of a client gives back its claims");
+}
+
+/* A program has as many objects as it says, and no more than it has claimed. */
+static void test_numbers(void)
+{
+	uint32_t claims[XR_CLAIMS] = { 0 }, max = fake.opt.max_mr, client = fake.opt.client_max_mr;
+	struct xr_view_file *v;
+	struct conn c;
+
+	fake.opt.max_mr = fake.opt.client_max_mr = 1048576;
+	open_direct(&c, claims);
+	TAP_OK(claims[XR_KIND_MR] > 1 && claims[XR_KIND_MR] <= 1024,
+	       "of many objects, a context that is opened gets a small part");
+	TAP_OK(xd_view_objects(c.client, XR_KIND_MR) == claims[XR_KIND_MR],
+	       "without a view, all that are claimed count");
+	v = open_view(&c);
+	v->head.objects[XR_KIND_MR] = 1;
+	TAP_OK(xd_view_objects(c.client, XR_KIND_MR) == 1, "with a view, those that exist count");
+	v->head.objects[XR_KIND_MR] = UINT32_MAX;
+	TAP_OK(xd_view_objects(c.client, XR_KIND_MR) == claims[XR_KIND_MR],
+	       "a view cannot show more than are claimed");
+	end_view(&c);
+	munmap(v, XR_VIEW_SIZE);
+	end_direct(&c);
+	fake.opt.max_mr = max;
+	fake.opt.client_max_mr = client;
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- random bytes --------------------------------------------------------------------------- */
 
 static struct {
@@ -307,12 +456,13 @@ static void test_random(void)
 	struct conn c, observer;
 	bool whole = true;
 	pthread_t thread;
-	uint32_t i;
+	uint32_t claims[XR_CLAIMS] = { 0 }, i;
 	char *text;
 
 	open_client(&c);
 	open_observer(&observer);
 	storing.v = open_view(&c);
+	xd_claims_begin(c.client, claims);
 	MUST(!xd_direct_rules_open(c.client));
 	MUST(!pthread_create(&thread, NULL, store, NULL));
 	while (xd_now() < end || rounds < LEAST_LISTS) {
@@ -332,6 +482,7 @@ static void test_random(void)
 	TAP_OK(list_is_whole(&observer, XR_SHOW_QPS), "holes are read");
 	__atomic_store_n(&storing.stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
+	xd_claims_end(c.client);
 	end_view(&c);
 	munmap(storing.v, XR_VIEW_SIZE);
 	close_client(&c);
@@ -345,6 +496,10 @@ int main(void)
 	test_descriptors();
 	test_rows();
 	test_lists();
+	test_bad_claims();
+	test_claims();
+	test_pages();
+	test_numbers();
 	test_random();
 
 	fake_server_stop();

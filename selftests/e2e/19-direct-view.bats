@@ -216,7 +216,26 @@ listed() {
 	for kind in srq ah mw xrcd mcast dm; do
 		equal "$kind" "$(listed "$kind" true)" "0 0"
 	done
-	equal "limits" "$(ctl a limits -j xra | jq -c '[.limits[] | select(.direct > 0)]')" "[]"
+	equal "limits" "$(ctl a limits -j xra | jq -c '[.limits[] | select(.direct > 0 or .reserved > 0)]')" "[]"
+}
+
+@test "the limits include direct contexts and those by the daemon" {
+	local out=$BATS_TEST_TMPDIR/out
+
+	daemon_down a
+	daemon_up a --io socket --max-qp 5 --user-max-pinned 1M
+	holds qp "5 qps"
+	for XROCE_PATH in direct daemon; do
+		XROCE_DEBUG=1 not run_on a ibv_rc_pingpong -g "$(gid_index a "$A4")" 2>"$out"
+		grep "request CREATE_QP: .*: --max-qp is 5" "$out" || { cat "$out"; return 1; }
+	done
+	lets_go
+	for XROCE_PATH in direct daemon; do
+		XROCE_DEBUG=1 not run_on a ibv_rc_pingpong -g "$(gid_index a "$A4")" -s 2000000 2>"$out"
+		grep "request REG_MR: .*: --user-max-pinned is 1048576" "$out" || { cat "$out"; return 1; }
+	done
+	XROCE_PATH=direct
+	equal "reserved" "$(ctl a limits -j xra | jq -c '[.limits[] | select(.reserved > 0)]')" "[]"
 }
 
 @test "a direct region shows what accessed it, and a CQ its completions" {

@@ -534,6 +534,8 @@ static void lend(void)
 	struct xr_lend_req ring = { .flags = XR_LEND_RING, .ring = 3 };
 	struct xr_lend_groups_req groups = { .on = 1 };
 	struct xr_peer_req peer = { .qpn = 3 };
+	struct xr_claim_req claim = { .kind = XR_KIND_QP, .count = 1 };
+	struct xr_claim_req give_back = { .kind = XR_CLAIM_PAGES, .give_back = 1 };
 
 	hello(0, 0);
 	SAY(XR_MSG_LEND, unknown);
@@ -543,6 +545,8 @@ static void lend(void)
 	SAY(XR_MSG_LEND, req);
 	SAY(XR_MSG_LEND_GROUPS, groups);
 	SAY(XR_MSG_PEER, peer);
+	SAY(XR_MSG_CLAIM, claim);
+	SAY(XR_MSG_CLAIM, give_back);
 	hello(SECOND, 0);
 	SAY(SECOND | XR_MSG_LEND, req);
 	SAY(SECOND | XR_MSG_LEND, ring);
