@@ -138,6 +138,23 @@ static __always_inline void print_key_state(struct seq_file *seq, __u8 state)
 	}
 }
 
+static __always_inline void print_key(struct seq_file *seq, __u32 index,
+				      const struct xr_key_entry *key)
+{
+	BPF_SEQ_PRINTF(seq, "0x%08x ", XR_KEY(index, key->variant));
+	if (key->type == XR_KEY_MW)
+		BPF_SEQ_PRINTF(seq, "MW   ");
+	else
+		BPF_SEQ_PRINTF(seq, "MR   ");
+	if (key->flags & XR_KEYF_PROGRAM)
+		BPF_SEQ_PRINTF(seq, "PROGRAM ");
+	else
+		print_key_state(seq, key->state);
+	BPF_SEQ_PRINTF(seq, "%-5u 0x%06x", key->pd, key->qpn);
+	print_access(seq, key->access);
+	BPF_SEQ_PRINTF(seq, " 0x%016llx 0x%llx\n", key->va, key->length);
+}
+
 SEC("iter/bpf_map_elem")
 int keys_text(struct bpf_iter__bpf_map_elem *ctx)
 {
@@ -148,17 +165,25 @@ int keys_text(struct bpf_iter__bpf_map_elem *ctx)
 	if (ctx->meta->seq_num == 0)
 		BPF_SEQ_PRINTF(seq, "key        type state   pd    qpn      access "
 				    "va                 length\n");
-	if (!index || !key)
+	if (index && key)
+		print_key(seq, *index, key);
+	return 0;
+}
+
+SEC("iter/bpf_map_elem")
+int direct_keys_text(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct seq_file *seq = ctx->meta->seq;
+	const struct xr_key_entry *key = ctx->value;
+	const struct xr_direct_key *at = ctx->key;
+
+	if (ctx->meta->seq_num == 0)
+		BPF_SEQ_PRINTF(seq, "slot key        type state   pd    qpn      access "
+				    "va                 length\n");
+	if (!at || !key)
 		return 0;
-	BPF_SEQ_PRINTF(seq, "0x%08x ", XR_KEY(*index, key->variant));
-	if (key->type == XR_KEY_MW)
-		BPF_SEQ_PRINTF(seq, "MW   ");
-	else
-		BPF_SEQ_PRINTF(seq, "MR   ");
-	print_key_state(seq, key->state);
-	BPF_SEQ_PRINTF(seq, "%-5u 0x%06x", key->pd, key->qpn);
-	print_access(seq, key->access);
-	BPF_SEQ_PRINTF(seq, " 0x%016llx 0x%llx\n", key->va, key->length);
+	BPF_SEQ_PRINTF(seq, "%-4u ", at->slot);
+	print_key(seq, at->index, key);
 	return 0;
 }
 

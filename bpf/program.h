@@ -13,6 +13,11 @@
 #include "conclude.h"
 #include "view.h"
 
+static __always_inline const struct xr_key_entry *xr_find_key(struct xr_view *view, __u32 index)
+{
+	return bpf_map_lookup_elem(&keys, &index);
+}
+
 /* Parses a copy of the headers, for frames whose first buffer ends within the headers. */
 static __always_inline enum xr_reason parse_copy(struct xdp_md *ctx, __u32 frame_len,
 						 struct xr_packet *pkt)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The maps as the tables of include/xroce/verdict.h */
+/* The maps as the tables of include/xroce/verdict.h, except keys, which includers define */
 #ifndef XROCE_BPF_VIEW_H
 #define XROCE_BPF_VIEW_H
 
@@ -7,7 +7,7 @@
 
 #include "maps.h"
 
-/* There is one set of maps: views are not used. */
+/* There is one set of these maps: views are not used. */
 static __always_inline const struct xr_addr_entry *xr_find_addr(struct xr_view *view,
 								const struct xr_addr *addr)
 {
@@ -22,11 +22,6 @@ static __always_inline const struct xr_qp_entry *xr_find_qp(struct xr_view *view
 static __always_inline const struct xr_psn_entry *xr_find_psns(struct xr_view *view, __u32 slot)
 {
 	return bpf_map_lookup_elem(&psns, &slot);
-}
-
-static __always_inline const struct xr_key_entry *xr_find_key(struct xr_view *view, __u32 index)
-{
-	return bpf_map_lookup_elem(&keys, &index);
 }
 
 #endif /* XROCE_BPF_VIEW_H */

@@ -20,7 +20,7 @@
 
 #include "log.h"
 
-enum kind { TEXT, NUMBER, SIZE, POWER2, IO, BIND, ATTACH, GSO, LEVEL };
+enum kind { TEXT, NUMBER, SIZE, POWER2, IO, BIND, VERDICT, ATTACH, GSO, LEVEL };
 
 struct option_row {
 	const char *name, *arg, *text;
@@ -64,6 +64,9 @@ static const struct option_row rows[] = {
 	  AT(slots), 0, 64 },
 	{ "ring-slots", "N", "of these, for other users by a restricted io_uring, 0: none (32)",
 	  NUMBER, AT(ring_slots), 0, 64 },
+	{ "direct-verdict", "MODE",
+	  "who checks packets of direct programs first: auto, bpf or program (auto)", VERDICT,
+	  AT(direct_verdict), 0, 0 },
 	{ "exit-idle", "SECONDS", "end after that time without programs, 0: never (0)", NUMBER,
 	  AT(exit_idle), 0, 31536000 },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
@@ -161,6 +164,10 @@ static const struct word bind_words[] = { { "auto", XD_BIND_AUTO },
 					  { "interface", XD_BIND_INTERFACE },
 					  { "address", XD_BIND_ADDRESS },
 					  { NULL, 0 } };
+static const struct word verdict_words[] = { { "auto", XD_VERDICT_AUTO },
+					     { "bpf", XD_VERDICT_BPF },
+					     { "program", XD_VERDICT_PROGRAM },
+					     { NULL, 0 } };
 static const struct word attach_words[] = { { "auto", XD_ATTACH_AUTO },
 					    { "zerocopy", XD_ATTACH_ZEROCOPY },
 					    { "native", XD_ATTACH_NATIVE },
@@ -360,6 +367,8 @@ static const char *set_value(struct xd_options *o, const struct option_row *row,
 		return set_word((int *)at, io_words, value);
 	case BIND:
 		return set_word((int *)at, bind_words, value);
+	case VERDICT:
+		return set_word((int *)at, verdict_words, value);
 	case GSO:
 		return set_word((int *)at, gso_words, value);
 	case LEVEL:

@@ -21,6 +21,8 @@
 enum xd_gso_option { XD_GSO_AUTO, XD_GSO_OFF };
 enum xd_io_option { XD_IO_AUTO, XD_IO_XDP, XD_IO_SOCKET };
 enum xd_bind_option { XD_BIND_AUTO, XD_BIND_INTERFACE, XD_BIND_ADDRESS };
+/* Who checks received packets of direct programs: their library only, or BPF before it, too */
+enum xd_verdict_option { XD_VERDICT_AUTO, XD_VERDICT_PROGRAM, XD_VERDICT_BPF };
 enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
 
 /* QPs that the daemon itself may have in addition to max_qp: QP 1 */
@@ -46,6 +48,7 @@ struct xd_options {
 	uint32_t workers;	  /* with UDP sockets; 0: by processors */
 	uint32_t slots;		  /* with UDP sockets, for programs; 0: none */
 	uint32_t ring_slots;	  /* most of them for users who may not borrow; 0: none */
+	enum xd_verdict_option direct_verdict;
 	uint32_t exit_idle; /* seconds without programs after which the daemon ends; 0: never */
 	enum xd_attach attach;
 	enum xd_gso_option gso;
@@ -83,6 +86,12 @@ struct xd_options {
 
 /* Returns 1 after --help or --version, -EINVAL after printing an error, else 0. */
 int xd_options_parse(struct xd_options *opt, int argc, char **argv);
+/* Returns the number of slots whose packets BPF checks, if there is a filter of sockets. */
+static inline uint32_t xd_options_verdict_slots(const struct xd_options *opt)
+{
+	return opt->direct_verdict == XD_VERDICT_PROGRAM ? 0 : opt->slots;
+}
+
 /* Returns the name of the option at an offset in struct xd_options. */
 const char *xd_option_name(size_t offset);
 

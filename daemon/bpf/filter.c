@@ -178,12 +178,22 @@ static bool may_load(void)
 	return fd >= 0;
 }
 
+/* Entries of all slots together. A socket that is replaced and the new one both have a slot. */
+static void resize_for_slots(struct xd_filter *f, const struct xd_options *opt)
+{
+	uint32_t slots = xd_options_verdict_slots(opt);
+
+	bpf_map__set_max_entries(f->skel->maps.slots, slots + 1);
+	bpf_map__set_max_entries(f->skel->maps.direct_keys, slots ? slots * XR_PUBLISH_KEYS : 1);
+}
+
 static int load_skeleton(struct xd_filter *f, const struct xd_options *opt)
 {
 	f->skel = filter_bpf__open();
 	if (!f->skel)
 		return -errno;
 	xd_maps_resize(f->skel->obj, opt);
+	resize_for_slots(f, opt);
 	f->skel->rodata->nak_rate = opt->nak_rate;
 	return filter_bpf__load(f->skel);
 }
@@ -247,6 +257,68 @@ int xd_filter_attach(const struct xd_filter *f, int fd)
 
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_BPF, &program, sizeof(program)) ? -errno : 0;
 }
+
+/* ---- slots -------------------------------------------------------------------------------- */
+
+static int cookie_of(int fd, uint64_t *cookie)
+{
+	socklen_t len = sizeof(*cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) ? -errno : 0;
+}
+
+int xd_filter_set_slot(const struct xd_filter *f, int fd, uint32_t slot, uint32_t slots,
+		       uint32_t flags)
+{
+	const struct xr_slot_entry entry = { .slot = slot, .slots = slots, .flags = flags };
+	uint64_t cookie;
+	int err = cookie_of(fd, &cookie);
+
+	return err ? err
+		   : bpf_map_update_elem(bpf_map__fd(f->skel->maps.slots), &cookie, &entry,
+					 BPF_ANY);
+}
+
+void xd_filter_end_slot(const struct xd_filter *f, int fd)
+{
+	uint64_t cookie;
+
+	if (!cookie_of(fd, &cookie))
+		bpf_map_delete_elem(bpf_map__fd(f->skel->maps.slots), &cookie);
+}
+
+int xd_filter_attach_slot(const struct xd_filter *f, int fd, uint32_t slot, uint32_t slots)
+{
+	int program = bpf_program__fd(f->skel->progs.xroce_slot);
+	int err = xd_filter_set_slot(f, fd, slot, slots, 0);
+
+	if (!err && setsockopt(fd, SOL_SOCKET, SO_ATTACH_BPF, &program, sizeof(program)))
+		err = -errno;
+	if (err)
+		xd_filter_end_slot(f, fd);
+	return err;
+}
+
+int xd_filter_publish_qp(struct xd_filter *f, uint32_t qpn, const struct xr_qp_entry *entry)
+{
+	struct xd_tables *t = &f->maps.tables;
+
+	return entry ? xd_tables_set_qp(t, qpn, entry) : xd_tables_del_qp(t, qpn);
+}
+
+int xd_filter_publish_key(struct xd_filter *f, uint32_t slot, uint32_t index,
+			  const struct xr_key_entry *entry)
+{
+	const struct xr_direct_key key = { .slot = slot, .index = index };
+	int map = bpf_map__fd(f->skel->maps.direct_keys), err;
+
+	if (entry)
+		return bpf_map_update_elem(map, &key, entry, BPF_ANY);
+	err = bpf_map_delete_elem(map, &key);
+	return err == -ENOENT ? 0 : err;
+}
+
+/* ---- end ---------------------------------------------------------------------------------- */
 
 void xd_filter_free(struct xd_filter *f)
 {

@@ -9,6 +9,9 @@
 #define XD_FILTER_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include <xroce/tables.h>
 
 struct xd_filter;
 struct xd_options;
@@ -23,6 +26,22 @@ void xd_filter_free(struct xd_filter *f); /* NULL allowed; after the end of all 
 
 /* Adds the filter to a socket bound to the RoCE v2 port. Returns 0 or a negative error. */
 int xd_filter_attach(const struct xd_filter *f, int fd);
+
+/*
+ * The same for a socket that receives for a slot of direct programs: it gets packets for the QPNs
+ * of the slot only, and their keys are those that the program has published. The filter of a socket
+ * without a slot drops everything.
+ */
+int xd_filter_attach_slot(const struct xd_filter *f, int fd, uint32_t slot, uint32_t slots);
+/* flags: XR_SLOT_*, until the next call */
+int xd_filter_set_slot(const struct xd_filter *f, int fd, uint32_t slot, uint32_t slots,
+		       uint32_t flags);
+void xd_filter_end_slot(const struct xd_filter *f, int fd);
+
+/* Entries of direct programs. NULL: deletes an entry, which need not exist. Any thread. */
+int xd_filter_publish_qp(struct xd_filter *f, uint32_t qpn, const struct xr_qp_entry *entry);
+int xd_filter_publish_key(struct xd_filter *f, uint32_t slot, uint32_t index,
+			  const struct xr_key_entry *entry);
 
 /* The device's tables: those of the filter and of user space, and the sums of their counters */
 struct xd_tables *xd_filter_tables(struct xd_filter *f);

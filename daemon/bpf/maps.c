@@ -130,6 +130,14 @@ static uint32_t qps(const struct xd_options *opt)
 	return opt->max_qp + XD_OWN_QPS;
 }
 
+/* Only the filter of sockets has those of direct programs. */
+static uint32_t direct_qps(const struct bpf_object *obj, const struct xd_options *opt)
+{
+	if (!bpf_object__find_map_by_name(obj, "direct_keys"))
+		return 0;
+	return xd_options_verdict_slots(opt) * XR_PUBLISH_QPS;
+}
+
 static void resize(const struct bpf_object *obj, const char *name, uint32_t entries)
 {
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(obj, name), entries);
@@ -137,7 +145,7 @@ static void resize(const struct bpf_object *obj, const char *name, uint32_t entr
 
 void xd_maps_resize(struct bpf_object *obj, const struct xd_options *opt)
 {
-	resize(obj, "qps", qps(opt));
+	resize(obj, "qps", qps(opt) + direct_qps(obj, opt));
 	/*
 	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
 	 * the kernel allocates here, 16 bytes each.

@@ -53,7 +53,8 @@ static int ensure_bpffs(const char *path)
 }
 
 /* Maps that are pinned. Others are of no use to readers, or have one reader, the daemon. */
-static const char *const pinned[] = { "qps", "keys", "addrs", "psns", "stats", "limiter", "xsks" };
+static const char *const pinned[] = { "qps",	 "keys", "addrs",	"psns", "stats",
+				      "limiter", "xsks", "direct_keys", "slots" };
 #define PINNED (sizeof(pinned) / sizeof(*pinned))
 
 static void remove_pin(const struct xd_pins *p, const char *name)
@@ -70,6 +71,7 @@ static void remove_all(const struct xd_pins *p)
 		remove_pin(p, pinned[i]);
 	remove_pin(p, "qps_text");
 	remove_pin(p, "keys_text");
+	remove_pin(p, "direct_keys_text");
 }
 
 void xd_pins_release(struct xd_pins *p)
@@ -163,6 +165,9 @@ static void pin_iterators(struct xd_pins *p, const struct bpf_object *obj)
 		return;
 	pin_text(p, 0, "qps_text", bpf_object__find_map_by_name(obj, "qps"));
 	pin_text(p, 1, "keys_text", bpf_object__find_map_by_name(obj, "keys"));
+	if (bpf_object__find_map_by_name(obj, "direct_keys"))
+		pin_text(p, 2, "direct_keys_text",
+			 bpf_object__find_map_by_name(obj, "direct_keys"));
 }
 
 int xd_pins_make(struct xd_pins *p, const struct xd_options *opt, struct bpf_object *obj)

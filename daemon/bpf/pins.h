@@ -12,7 +12,7 @@ struct iter_bpf;
 struct xd_options;
 
 /* Maps that are pinned as text, too */
-#define XD_PINS_TEXTS 2
+#define XD_PINS_TEXTS 3
 
 struct xd_pins {
 	char dir[512];

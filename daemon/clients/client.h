@@ -44,6 +44,7 @@ struct xd_client_objects;
 struct xd_umad;
 struct xd_view;
 struct xd_direct_rules;
+struct xd_published;
 
 struct xd_client {
 	struct xd_clients *clients;
@@ -79,7 +80,8 @@ struct xd_client {
 	struct xd_view *view; /* of the direct program; NULL: none */
 	int inbox;	      /* memfd of a program with a slot (inbox.h); -1: none */
 	struct xd_direct_rules *direct_rules; /* for it; NULL: it is not direct */
-	struct xd_umad *umad;		      /* NULL: no file of umad */
+	struct xd_published *published; /* QPs and keys of the direct program; NULL: none yet */
+	struct xd_umad *umad;		/* NULL: no file of umad */
 };
 
 /*

@@ -173,6 +173,7 @@ struct xd_loan {
 
 struct xd_slots_state {
 	uint32_t total, lent, retired;
+	bool checked; /* the kernel checks their packets, by what the programs publish */
 };
 
 /* Returns true if packets to a QPN go to a slot while it is lent, and its number. */
@@ -208,6 +209,9 @@ struct xd_io_ops {
 	void (*end_loan)(struct xd_io *io, uint32_t slot);
 	void (*clean_slot)(struct xd_io *io, uint32_t slot);
 	void (*receive_groups)(struct xd_io *io, uint32_t slot, bool on);
+	int (*publish)(struct xd_io *io, uint32_t slot, enum xr_publish_kind kind, uint32_t number,
+		       const void *entry);
+	int (*publish_more)(struct xd_io *io, uint32_t slot, uint32_t flags);
 	const char *(*mode)(const struct xd_io *io);
 	void (*show)(const struct xd_io *io, struct json *j);
 	void (*log_hints)(const struct xd_io *io);
@@ -331,6 +335,23 @@ static inline int xd_io_lend(struct xd_io *io, bool ring, struct xd_loan *loan)
 static inline void xd_io_receive_groups(struct xd_io *io, uint32_t slot, bool on)
 {
 	io->ops->receive_groups(io, slot, on);
+}
+
+/*
+ * Sets the entry of a QP of the slot, or of a key, in the tables by which the kernel checks its
+ * packets, if there are such (struct xd_slots_state). number: QPN or index of the key. entry:
+ * struct xr_qp_entry or struct xr_key_entry; NULL: deletes it, if there is one
+ */
+static inline int xd_io_publish(struct xd_io *io, uint32_t slot, enum xr_publish_kind kind,
+				uint32_t number, const void *entry)
+{
+	return io->ops->publish(io, slot, kind, number, entry);
+}
+
+/* flags: XR_SLOT_*, until the next call */
+static inline int xd_io_publish_more(struct xd_io *io, uint32_t slot, uint32_t flags)
+{
+	return io->ops->publish_more(io, slot, flags);
 }
 
 /* No packets arrive at the slot any more. Then clean it. */

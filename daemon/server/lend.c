@@ -115,6 +115,7 @@ static void write_reply(struct xd_client *c, const struct xd_loan *loan, struct 
 {
 	struct xr_lend_rep *body = XD_REPLY(rep, xr_lend_rep);
 	bool ring = loan->epoll >= 0;
+	struct xd_slots_state state;
 
 	body->slot = loan->slot;
 	body->qpn_modulus = loan->qpn_modulus;
@@ -126,6 +127,8 @@ static void write_reply(struct xd_client *c, const struct xd_loan *loan, struct 
 	memcpy(body->port, loan->port, sizeof(body->port));
 	memcpy(body->mac, xd_net_link(c->dev->net)->mac, sizeof(body->mac));
 	xd_claims_begin(c, body->claims);
+	xd_io_slots(c->dev->io, &state);
+	body->publish = state.checked;
 	xd_reply_fd(rep, ring ? loan->epoll : loan->fd, !ring);
 	for (uint32_t i = 0; !ring && i < loan->ports; i++)
 		xd_reply_fd(rep, loan->send_fd[i], false);
@@ -373,6 +376,7 @@ void xd_lend_end(struct xd_client *c)
 	xd_view_publish_end(c);
 	xd_view_close(c);
 	xd_io_end_loan(c->dev->io, c->slot - 1);
+	xd_publish_end(c);
 }
 
 void xd_lend_close(struct xd_client *c)
@@ -410,6 +414,7 @@ void xd_lend_show(struct json *j, const struct xd_client *c)
 	json_number(j, "total", state.total);
 	json_number(j, "lent", state.lent);
 	json_number(j, "retired", state.retired);
+	json_text(j, "checks", state.checked ? "kernel and program" : "program");
 	show_loans(j, c);
 	json_end(j, '}');
 }

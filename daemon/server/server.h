@@ -111,6 +111,11 @@ void xd_lend_close(struct xd_client *c);
 /* Writes the member `slots` of the status. Only operators see the programs. */
 void xd_lend_show(struct json *j, const struct xd_client *c);
 
+/* ---- publish.c ---- */
+
+/* The loan ends: what the client has published is deleted. May be called again. */
+void xd_publish_end(struct xd_client *c);
+
 /* ---- monitor.c ---- */
 
 /* Publishes the hits of fault rules now, before these are replaced. */

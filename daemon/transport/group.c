@@ -48,9 +48,7 @@ void xt_groups_free(struct xt_groups *t)
 
 bool xt_is_group(const struct xr_addr *gid)
 {
-	if (xr_gid_is_ipv4(gid))
-		return (gid->raw[XR_GID_IPV4_OFF] & 0xf0) == 0xe0;
-	return gid->raw[0] == 0xff;
+	return xr_gid_is_multicast(gid);
 }
 
 /*

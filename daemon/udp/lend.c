@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/bpf/filter.h"
 #include "daemon/helper/helper.h"
 
 _Static_assert(XD_MAX_SLOTS <= XD_HELPER_SLOTS && XR_LEND_PORTS < XD_RING_FILES,
@@ -26,6 +27,22 @@ static void set_state(struct xd_udp_slots *s, uint32_t slot, enum xd_udp_slot_st
 
 /* ---- start and stop ----------------------------------------------------------------------- */
 
+/* The socket gets packets for the QPNs of its slot only, and that cannot be undone. */
+static int keep_slot(const struct xd_udp_slots *s, int fd, uint32_t slot, uint32_t count)
+{
+	int err = s->filter ? xd_filter_attach_slot(s->filter, fd, slot, count)
+			    : xd_udp_keep_slot(fd, count, slot);
+
+	return err ? err : xd_udp_lock_filter(fd);
+}
+
+static void close_receiver(const struct xd_udp_slots *s, int fd)
+{
+	if (s->filter)
+		xd_filter_end_slot(s->filter, fd);
+	close(fd);
+}
+
 /* Returns a socket, which is the last one of the group, or a negative error. */
 static int open_receiver(const struct xd_udp_slots *s, uint32_t slot, uint32_t count)
 {
@@ -34,10 +51,10 @@ static int open_receiver(const struct xd_udp_slots *s, uint32_t slot, uint32_t c
 
 	if (fd < 0)
 		return fd;
-	err = xd_udp_keep_slot(fd, count, slot);
+	err = keep_slot(s, fd, slot, count);
 	if (!err)
 		return fd;
-	close(fd);
+	close_receiver(s, fd);
 	return err;
 }
 
@@ -72,7 +89,7 @@ void xd_udp_slots_open(struct xd_udp_slots *s, uint32_t count)
 void xd_udp_slots_close(struct xd_udp_slots *s)
 {
 	while (s->count)
-		close(s->slot[--s->count].fd);
+		close_receiver(s, s->slot[--s->count].fd);
 }
 
 void xd_udp_slots_detach(struct xd_udp_slots *s)
@@ -104,7 +121,7 @@ int xd_udp_slots_steer(const struct xd_udp_slots *s)
 
 void xd_udp_slots_state(const struct xd_udp_slots *s, struct xd_slots_state *state)
 {
-	*state = (struct xd_slots_state){ .total = s->count };
+	*state = (struct xd_slots_state){ .total = s->count, .checked = s->filter };
 	for (uint32_t i = 0; i < s->count; i++) {
 		state->lent += state_of(s, i) == XD_UDP_SLOT_LENT ||
 			       state_of(s, i) == XD_UDP_SLOT_ENDED;
@@ -290,10 +307,10 @@ static int replace(struct xd_udp_slots *s, uint32_t slot)
 	s->stuck |= err == -ETIMEDOUT;
 	if (!err) {
 		drain(t->fd);
-		close(t->fd);
+		close_receiver(s, t->fd);
 		t->fd = fd;
 	} else if (fd >= 0 && !s->stuck) {
-		close(fd);
+		close_receiver(s, fd);
 	}
 	pthread_mutex_unlock(&s->replaces);
 	return err == -ENOENT ? 0 : err; /* nobody has got it */
@@ -332,4 +349,9 @@ void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot)
 void xd_udp_slots_receive_groups(struct xd_udp_slots *s, uint32_t slot, bool on)
 {
 	xd_udp_receive_groups(s->slot[slot].fd, s->ipv6, on);
+}
+
+int xd_udp_slots_publish_more(const struct xd_udp_slots *s, uint32_t slot, uint32_t flags)
+{
+	return xd_filter_set_slot(s->filter, s->slot[slot].fd, slot, s->count, flags);
 }

@@ -36,6 +36,7 @@ struct xd_udp_slot {
 struct xd_udp_slots {
 	bool ipv6;
 	const char *ifname;
+	struct xd_filter *filter; /* checks their packets; NULL: only their QPNs are checked */
 	uint32_t workers;
 	int steering_fd;	 /* socket of the first worker; -1: the device ends */
 	uint32_t receive_buffer; /* bytes of each slot when it was opened, as the kernel counts */
@@ -60,5 +61,7 @@ int xd_udp_slots_lend(struct xd_udp_slots *s, bool ring, struct xd_loan *loan);
 void xd_udp_slots_end(struct xd_udp_slots *s, uint32_t slot);
 void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot);
 void xd_udp_slots_receive_groups(struct xd_udp_slots *s, uint32_t slot, bool on);
+/* As xd_io_publish_more() */
+int xd_udp_slots_publish_more(const struct xd_udp_slots *s, uint32_t slot, uint32_t flags);
 
 #endif /* XD_UDP_LEND_H */

@@ -393,7 +393,6 @@ int xd_udp_steer(int fd, const struct xd_udp_steering *s)
 int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot)
 {
 	struct code c = { .n = 0 };
-	int err;
 
 	load_qpn(&c, XR_UDP_HLEN);
 	add_jump(&c, BPF_JEQ, XR_MULTICAST_QPN, 4, 0);
@@ -403,8 +402,12 @@ int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot)
 	add_jump(&c, BPF_JEQ, slot, 0, 1);
 	add(&c, BPF_RET | BPF_K, UINT32_MAX);
 	add(&c, BPF_RET | BPF_K, 0);
-	err = attach(fd, SO_ATTACH_FILTER, &c);
-	return err ? err : set(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+	return attach(fd, SO_ATTACH_FILTER, &c);
+}
+
+int xd_udp_lock_filter(int fd)
+{
+	return set(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
 }
 
 /* ---- what the kernel knows ---------------------------------------------------------------- */

@@ -286,8 +286,10 @@ struct xd_udp_steering {
 	uint32_t slot[XD_MAX_SLOTS], index[XD_MAX_SLOTS];
 };
 int xd_udp_steer(int fd, const struct xd_udp_steering *s);
-/* Drops all packets but those to the QPNs of a slot, and of multicast. Cannot be undone. */
+/* Drops all packets but those to the QPNs of a slot, and of multicast. */
 int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot);
+/* Makes the filter of a socket one that cannot be removed. */
+int xd_udp_lock_filter(int fd);
 /*
  * Sets all options of a socket that receives which a borrower may have changed, as
  * xd_udp_open_rx() with shared does. receive_buffer: the size that it had then. A buffer that the

@@ -65,6 +65,12 @@ static uint32_t wanted_slots(const struct udp_io *w)
 	return is_routed(w) ? 0 : w->config.opt->slots;
 }
 
+/* Returns true if the kernel checks the packets of slots by the tables. */
+static bool checked_slots(const struct udp_io *w)
+{
+	return w->filter && xd_options_verdict_slots(w->config.opt);
+}
+
 /* The interface through which packets leave and arrive; NULL: any */
 static const char *only_through(const struct udp_io *w)
 {
@@ -182,6 +188,7 @@ static int steer(struct udp_io *w)
 		w->slots = (struct xd_udp_slots){
 			.ipv6 = w->ipv6,
 			.ifname = w->config.link->ifname,
+			.filter = checked_slots(w) ? w->filter : NULL,
 			.workers = w->workers,
 			.steering_fd = first->socket.fd,
 			.helper = w->config.helper,
@@ -319,6 +326,20 @@ static void receive_groups(struct xd_io *io, uint32_t slot, bool on)
 	xd_udp_slots_receive_groups(&udp_io_of(io)->slots, slot, on);
 }
 
+static int publish(struct xd_io *io, uint32_t slot, enum xr_publish_kind kind, uint32_t number,
+		   const void *entry)
+{
+	struct xd_filter *f = udp_io_of(io)->filter;
+
+	return kind == XR_PUBLISH_QP ? xd_filter_publish_qp(f, number, entry)
+				     : xd_filter_publish_key(f, slot, number, entry);
+}
+
+static int publish_more(struct xd_io *io, uint32_t slot, uint32_t flags)
+{
+	return xd_udp_slots_publish_more(&udp_io_of(io)->slots, slot, flags);
+}
+
 static const char *mode(const struct xd_io *io)
 {
 	(void)io;
@@ -380,6 +401,8 @@ static const struct xd_io_ops udp_io_ops = {
 	.end_loan = end_loan,
 	.clean_slot = clean_slot,
 	.receive_groups = receive_groups,
+	.publish = publish,
+	.publish_more = publish_more,
 	.mode = mode,
 	.show = show,
 	.log_hints = log_hints,
@@ -435,6 +458,11 @@ static int make_tables(struct udp_io *w)
 		return 0;
 	}
 	w->filter = NULL;
+	if (opt->direct_verdict == XD_VERDICT_BPF) {
+		xd_log(XD_ERR, "--direct-verdict bpf: there is no socket filter, which takes "
+			       "CAP_BPF and CAP_PERFMON");
+		return -EPERM;
+	}
 	err = xd_memory_tables_new(opt->max_qp + XD_OWN_QPS, opt->nak_rate, &w->memory);
 	w->io.tables = w->memory;
 	return err;

@@ -130,7 +130,8 @@ struct xr_msg {
 	X(CAPTURE_CONTEXT, capture_context, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
 	X(END_CAPTURE, end_capture, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
 	X(LEND_GROUPS, lend_groups, XR_BODY(struct xr_lend_groups_req), 0) \
-	X(CLAIM, claim, XR_BODY(struct xr_claim_req), 0)
+	X(CLAIM, claim, XR_BODY(struct xr_claim_req), 0) \
+	X(PUBLISH, publish, XR_BODY(struct xr_publish_req), 0)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -860,6 +861,7 @@ struct xr_lend_rep {
 	__u8 mac[6];		   /* of the interface */
 	__u8 reserved[2];
 	__u32 claims[XR_CLAIMS]; /* what the client has claimed by this */
+	__u32 publish; /* 1: the kernel drops packets to what is not published, see PUBLISH */
 };
 
 /*
@@ -906,6 +908,46 @@ struct xr_peer_req {
 struct xr_peer_rep {
 	__u32 slot; /* of the other client */
 	__u32 own;  /* of this one: the ring that it may write */
+};
+
+/*
+ * PUBLISH: sets or deletes entries of the tables by which the kernel checks the packets of the
+ * client's slot (struct xr_lend_rep.publish), in their order. The tables hold XR_PUBLISH_QPS QPs
+ * and XR_PUBLISH_KEYS keys of a client; it numbers their places itself. An entry replaces the one
+ * that its place has. Those that do not fit are not published: the flags, which stay until the loan
+ * ends, say that there are such, and the kernel then lets packets to unknown QPNs of the slot, or
+ * with unknown keys, pass.
+ *
+ * A QP is published before its peer learns that it receives, a key before the client learns its
+ * R_Key. The client checks each packet itself as well, so an entry may be older than the object.
+ *
+ * EINVAL: the client has no slot; flags, kind, place, or contents of an entry; a QPN that is not of
+ * the slot. Nothing has changed then. EOPNOTSUPP: the kernel does not check the packets of slots.
+ * ENOMEM: entries before the one that failed have been set.
+ */
+#define XR_PUBLISH_MAX 32 /* entries of a request */
+#define XR_PUBLISH_QPS 512
+#define XR_PUBLISH_KEYS 4096
+#define XR_PUBLISH_MORE_QPS XR_SLOT_MORE_QPS
+#define XR_PUBLISH_MORE_KEYS XR_SLOT_MORE_KEYS
+enum xr_publish_kind {
+	XR_PUBLISH_QP = 1,
+	XR_PUBLISH_KEY = 2,
+};
+struct xr_publish_entry {
+	__u32 kind;   /* enum xr_publish_kind */
+	__u32 place;  /* from 0 on */
+	__u32 number; /* QPN, or index of the key; 0: the place becomes empty */
+	__u32 reserved;
+	union {
+		struct xr_qp_entry qp;	 /* slot: XR_NO_PSNS */
+		struct xr_key_entry key; /* XR_KEYF_PROGRAM if work requests change it */
+	};
+};
+struct xr_publish_req {
+	__u32 flags; /* XR_PUBLISH_MORE_* */
+	__u32 entries;
+	struct xr_publish_entry entry[];
 };
 
 /* ---- operators -------------------------------------------------------------------- */

@@ -48,6 +48,13 @@ static inline bool xr_gid_equal(const struct xr_addr *a, const struct xr_addr *b
 	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]));
 }
 
+/* 224.0.0.0/4, ff00::/8 */
+static inline bool xr_gid_is_multicast(const struct xr_addr *gid)
+{
+	return xr_gid_is_ipv4(gid) ? (gid->raw[XR_GID_IPV4_OFF] & 0xf0) == 0xe0
+				   : gid->raw[0] == 0xff;
+}
+
 /* fe80::/10 (RFC 4291 section 2.4) */
 static inline bool xr_gid_is_link_local(const struct xr_addr *gid)
 {

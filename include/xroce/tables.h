@@ -17,9 +17,13 @@
  *   stats    per-CPU array            u32 reason   struct xr_stat
  *   limiter  per-CPU array            u32 0        struct xr_limiter
  *   xsks     XSKMAP                   u32 queue    socket
+ *   direct_keys  hash, no prealloc    struct xr_direct_key  struct xr_key_entry
+ *   slots    hash                     u64 cookie of a socket  struct xr_slot_entry
  *   refused  ring buffer              records of struct xr_refused, while the daemon captures
  *
- * The socket filter has the same maps, without `xsks`. All maps but `refused` are pinned by name in
+ * The socket filter has the same maps, without `xsks`. Only it has `direct_keys` and `slots`, for
+ * the sockets that direct programs borrow. Their QPs are in `qps`, and what the daemon writes there
+ * is what the programs say (PUBLISH). All maps but `refused` are pinned by name in
  * <bpffs>/xroce/<device>/. Numbers are in host byte order, GIDs in network byte order.
  */
 #ifndef XROCE_TABLES_H
@@ -61,13 +65,15 @@ struct xr_qp_entry {
 	__u32 dest_qpn;
 	__u32 qkey; /* UD */
 	__u32 pd;
-	__u32 slot; /* index into psns */
+	__u32 slot; /* index into psns, or XR_NO_PSNS */
 	__u16 pkey;
 	__u16 path_mtu; /* bytes; 0: payloads up to XR_MAX_PAYLOAD */
 	__u8 state;	/* enum xr_qp_state */
 	__u8 type;	/* enum xr_qp_type */
 	__u16 access;	/* XR_ACCESS_* that the QP grants to its peer */
 };
+/* The sequence numbers are in no table: they are not checked with this one. */
+#define XR_NO_PSNS 0xffffffffu
 
 /*
  * Sequence numbers of a QP for the check of the PSN window. The daemon stores into the mapped array
@@ -157,6 +163,11 @@ enum xr_key_type {
 #define XR_KEYF_TYPE_2 1    /* type 2 window */
 #define XR_KEYF_FAST 2	    /* region for fast registration */
 #define XR_KEYF_INTEGRITY 4 /* integrity region; of the QP that registered it */
+/*
+ * The key exists, and work requests of its program change it: what it permits now is in a table of
+ * that program only, which checks it.
+ */
+#define XR_KEYF_PROGRAM 8
 
 struct xr_key_entry {
 	__u64 va;     /* first address as used in packets and work requests */
@@ -169,6 +180,22 @@ struct xr_key_entry {
 	__u8 type;  /* enum xr_key_type */
 	__u8 flags; /* XR_KEYF_* */
 };
+
+/* A key of a direct program: programs number their keys themselves. */
+struct xr_direct_key {
+	__u32 slot;
+	__u32 index;
+};
+
+/* What the socket that receives for a slot keeps */
+struct xr_slot_entry {
+	__u32 slot, slots; /* its QPNs are odd, and (QPN >> 1) % slots is the slot */
+	__u32 flags;	   /* XR_SLOT_* */
+	__u32 reserved;
+};
+/* The program has more QPs or keys than the tables hold for it: it knows the others itself. */
+#define XR_SLOT_MORE_QPS 1
+#define XR_SLOT_MORE_KEYS 2
 
 struct xr_stat {
 	__u64 packets;
@@ -220,6 +247,8 @@ struct xr_refused {
 _Static_assert(sizeof(struct xr_refused) == 160, "refused packet layout");
 _Static_assert(sizeof(struct xr_qp_entry) == 56, "qp entry layout");
 _Static_assert(sizeof(struct xr_key_entry) == 32, "key entry layout");
+_Static_assert(sizeof(struct xr_direct_key) == 8, "direct key layout");
+_Static_assert(sizeof(struct xr_slot_entry) == 16, "slot entry layout");
 _Static_assert(sizeof(struct xr_psn_entry) == 16, "psn entry layout");
 _Static_assert(sizeof(struct xr_meta) == 20, "metadata layout");
 

@@ -152,7 +152,7 @@ xr_check_psn(struct xr_view *view, const struct xr_packet *pkt, const struct xr_
 	const struct xr_psn_entry *at;
 	__u32 expected;
 
-	if (!xr_is_reliable(pkt))
+	if (!xr_is_reliable(pkt) || qp->slot == XR_NO_PSNS)
 		return XR_OK;
 	at = xr_find_psns(view, qp->slot);
 	if (!at)
@@ -242,6 +242,8 @@ xr_check_rkey(struct xr_view *view, const struct xr_packet *pkt, const struct xr
 	key = xr_find_key(view, XR_KEY_INDEX(pkt->rkey));
 	if (!key)
 		return XR_KEY_INDEX;
+	if (key->flags & XR_KEYF_PROGRAM)
+		return XR_OK;
 	use = (struct xr_key_use){
 		.key = pkt->rkey,
 		/* XRC: the PD of the SRQ applies, which is in no table; the daemon checks it */

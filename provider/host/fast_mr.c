@@ -9,6 +9,7 @@
 #include "daemon/io/tables.h"
 #include "daemon/transport/integrity.h"
 #include "mr.h"
+#include "publish.h"
 
 /* Work requests select pages or pieces of all memory of the program. */
 static int fast_memory(struct xp_mr_object *mr, uint32_t max_pages)
@@ -64,9 +65,14 @@ static int make_key(struct xp_host *h, struct xp_mr_object *mr, uint8_t flags, u
 	if (!err) {
 		set_key(mr, flags, room);
 		*value = xt_key_value(mr->key);
-		err = xp_mr_publish_key(h, mr);
+		err = xp_mr_mirror_key(h, mr);
 	}
 	xp_host_leave_quietly(h);
+	if (err)
+		return err;
+	err = xp_publish_key(h, &mr->place, mr->key->index, &mr->key->entry, XR_KEYF_PROGRAM);
+	if (err)
+		xp_mr_end_key(h, mr);
 	return err;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/io/verdict.h"
 #include "daemon/transport/guard.h"
 #include "daemon/udp/udp.h"
+#include "publish.h"
 #include "requests.h"
 #include "ring.h"
 
@@ -202,6 +203,7 @@ static void free_host(struct xp_host *h)
 		xt_keys_free(h->shared.keys);
 	xd_memory_tables_free(h->tables);
 	xp_shared_free(h->doorbell, sizeof(*h->doorbell));
+	xp_publish_close(h);
 	close_lent(&h->env.lent);
 	free(h->objects.of);
 	pthread_mutex_destroy(&h->lock);
@@ -226,6 +228,8 @@ static int start(struct xp_host *h)
 	xp_nearby_init(h);
 	xp_page_open(h, h->env.lent.rules);
 	h->env.lent.rules = -1;
+	if (!err)
+		err = xp_publish_open(h);
 	if (!err)
 		err = xd_memory_tables_new(XP_HOST_QPS, NAK_RATE, &h->tables);
 	if (!err)

@@ -60,6 +60,7 @@ struct xp_host {
 	struct xt_mem *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
 	struct xp_objects objects;	  /* of requests, which the context serializes */
 	struct xp_claims claims;	  /* the same */
+	struct xp_publish *publish;	  /* likewise; NULL: the kernel does not check packets */
 	struct xr_doorbell *doorbell;
 	struct xt_qp *qp_of_slot[XP_HOST_QPS];
 	uint32_t next_slot; /* where the search for a free one begins */

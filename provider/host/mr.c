@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/io/tables.h"
+#include "publish.h"
 
 #ifndef DMA_BUF_MAGIC
 #define DMA_BUF_MAGIC 0x444d4142
@@ -261,7 +262,7 @@ static void show_device_memory(struct xp_host *h, const struct xp_dm_object *dm)
 		xp_view_change(h, &dm->obj);
 }
 
-int xp_mr_publish_key(struct xp_host *h, struct xp_mr_object *mr)
+int xp_mr_mirror_key(struct xp_host *h, struct xp_mr_object *mr)
 {
 	int err = xd_tables_set_key(h->tables, mr->key->index, &mr->key->entry);
 
@@ -276,10 +277,27 @@ int xp_mr_publish_key(struct xp_host *h, struct xp_mr_object *mr)
 	return err;
 }
 
-static void set_key(struct xp_mr_object *mr)
+int xp_mr_end_key(struct xp_host *h, struct xp_mr_object *mr)
 {
-	struct xr_key_entry *e = &mr->key->entry;
+	uint32_t index, bound;
 
+	xp_host_enter(h);
+	bound = mr->key->windows;
+	index = mr->key->index;
+	if (!bound) {
+		xp_view_remove(h, &mr->obj);
+		xt_keys_release(h->shared.keys, mr->key);
+		xd_tables_del_key(h->tables, index);
+	}
+	xp_host_leave_quietly(h);
+	if (bound)
+		return xp_host_refuse(h, -EBUSY, "windows are bound to the region");
+	xp_unpublish_key(h, &mr->place);
+	return 0;
+}
+
+static void set_entry(const struct xp_mr_object *mr, struct xr_key_entry *e)
+{
 	e->va = mr->iova;
 	e->length = mr->length;
 	e->pd = mr->pd->number;
@@ -287,7 +305,21 @@ static void set_key(struct xp_mr_object *mr)
 	e->access = mr->access & ~(uint32_t)XR_ACCESS_ON_DEMAND;
 	e->state = XR_KEY_VALID;
 	e->type = XR_KEY_MR;
+}
+
+static void set_key(struct xp_mr_object *mr)
+{
+	set_entry(mr, &mr->key->entry);
 	mr->key->mem = &mr->mem;
+}
+
+/* Packets cannot name a key without remote access, so the kernel need not know it. */
+static int publish_key(struct xp_host *h, struct xp_mr_object *mr, const struct xr_key_entry *entry)
+{
+	if (entry->access & XR_ACCESS_REMOTE)
+		return xp_publish_key(h, &mr->place, mr->key->index, entry, 0);
+	xp_unpublish_key(h, &mr->place);
+	return 0;
 }
 
 static void reply_mr(const struct xp_mr_object *mr, struct xp_call *call)
@@ -308,9 +340,14 @@ static int reg_key(struct xp_host *h, struct xp_mr_object *mr)
 	err = xp_mr_new_key(h, mr);
 	if (!err) {
 		set_key(mr);
-		err = xp_mr_publish_key(h, mr);
+		err = xp_mr_mirror_key(h, mr);
 	}
 	xp_host_leave_quietly(h);
+	if (err)
+		return err;
+	err = publish_key(h, mr, &mr->key->entry);
+	if (err)
+		xp_mr_end_key(h, mr);
 	return err;
 }
 
@@ -397,6 +434,26 @@ static int change(struct xp_host *h, struct xp_mr_object *mr, const struct xp_mr
 	return err;
 }
 
+/* The kernel knows the new key before the program does. */
+static int change_published(struct xp_host *h, struct xp_mr_object *mr,
+			    const struct xp_mr_object *to, const struct xp_mr_memory *m,
+			    bool new_memory)
+{
+	struct xr_key_entry old = mr->key->entry, entry = old;
+	int err, put_back;
+
+	set_entry(to, &entry);
+	entry.variant += new_memory;
+	err = publish_key(h, mr, &entry);
+	if (err)
+		return err;
+	err = change(h, mr, to, m, new_memory);
+	put_back = err ? publish_key(h, mr, &old) : 0;
+	if (put_back)
+		h->env.debug("region 0x%x: %s", xt_key_value(mr->key), strerror(-put_back));
+	return err;
+}
+
 int xp_do_rereg_mr(struct xp_host *h, struct xp_call *call)
 {
 	const uint32_t known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
@@ -437,7 +494,7 @@ int xp_do_rereg_mr(struct xp_host *h, struct xp_call *call)
 	old_pd = mr->pd;
 	old_pages = mr->memory.pages;
 	if (!err)
-		err = change(h, mr, &to, &m, new_memory);
+		err = change_published(h, mr, &to, &m, new_memory);
 	xp_host_del_pages(h, err ? m.pages : old_pages);
 	if (err)
 		return err;
@@ -453,23 +510,15 @@ int xp_do_dereg_mr(struct xp_host *h, struct xp_call *call)
 {
 	const struct xr_handle_req *q = call->req;
 	struct xp_mr_object *mr = xp_object_get(&h->objects, XP_KIND_MR, q->handle);
-	uint32_t index, bound;
 	struct xp_dm_object *dm;
+	int err;
 
 	if (!mr)
 		return -ENOENT;
 	dm = mr->memory.dm;
-	xp_host_enter(h);
-	bound = mr->key->windows;
-	index = mr->key->index;
-	if (!bound) {
-		xp_view_remove(h, &mr->obj);
-		xt_keys_release(h->shared.keys, mr->key);
-		xd_tables_del_key(h->tables, index);
-	}
-	xp_host_leave_quietly(h);
-	if (bound)
-		return xp_host_refuse(h, -EBUSY, "windows are bound to the region");
+	err = xp_mr_end_key(h, mr);
+	if (err)
+		return err;
 	mr->pd->obj.refs--;
 	xp_host_del(h, &mr->obj);
 	xp_mr_free(h, mr);

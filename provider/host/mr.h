@@ -10,7 +10,9 @@
  * an error there is no key. Entered.
  */
 int xp_mr_new_key(struct xp_host *h, struct xp_mr_object *mr);
-int xp_mr_publish_key(struct xp_host *h, struct xp_mr_object *mr);
+int xp_mr_mirror_key(struct xp_host *h, struct xp_mr_object *mr);
+/* Frees the key. -EBUSY: windows are bound to the region */
+int xp_mr_end_key(struct xp_host *h, struct xp_mr_object *mr);
 /* Frees what a region without key and handle has. */
 void xp_mr_free(struct xp_host *h, struct xp_mr_object *mr);
 

@@ -5,7 +5,22 @@
 #include <stdlib.h>
 
 #include "daemon/io/tables.h"
+#include "publish.h"
 #include "requests.h"
+
+static void end_key(struct xp_host *h, struct xp_mw_object *mw)
+{
+	uint32_t index;
+
+	xp_host_enter(h);
+	index = mw->key->index;
+	xp_view_remove(h, &mw->obj);
+	xt_window_unbind(&h->shared, mw->key);
+	xt_keys_release(h->shared.keys, mw->key);
+	xd_tables_del_key(h->tables, index);
+	xp_host_leave_quietly(h);
+	xp_unpublish_key(h, &mw->place);
+}
 
 static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, uint32_t *rkey)
 {
@@ -34,6 +49,11 @@ static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, u
 				     h->env.attr->max_mr);
 	}
 	xp_host_leave_quietly(h);
+	if (err)
+		return err;
+	err = xp_publish_key(h, &mw->place, key->index, &key->entry, XR_KEYF_PROGRAM);
+	if (err)
+		end_key(h, mw);
 	return err;
 }
 
@@ -72,17 +92,10 @@ int xp_do_dealloc_mw(struct xp_host *h, struct xp_call *call)
 {
 	const struct xr_handle_req *q = call->req;
 	struct xp_mw_object *mw = xp_object_get(&h->objects, XP_KIND_MW, q->handle);
-	uint32_t index;
 
 	if (!mw)
 		return -ENOENT;
-	xp_host_enter(h);
-	index = mw->key->index;
-	xp_view_remove(h, &mw->obj);
-	xt_window_unbind(&h->shared, mw->key);
-	xt_keys_release(h->shared.keys, mw->key);
-	xd_tables_del_key(h->tables, index);
-	xp_host_leave_quietly(h);
+	end_key(h, mw);
 	mw->pd->obj.refs--;
 	xp_host_del(h, &mw->obj);
 	free(mw);

@@ -105,6 +105,7 @@ struct xp_qp_object {
 	struct xp_object obj;
 	struct xt_qp *xt;
 	uint32_t type, qpn, slot;
+	uint32_t place; /* in the kernel's tables, see publish.h */
 	/* XRC_SEND has no recv_cq; XRC_RECV has only xrcd. */
 	struct xp_pd *pd;
 	struct xp_cq_object *send_cq, *recv_cq;
@@ -145,6 +146,7 @@ struct xp_mr_object {
 	uint64_t addr, length, iova;
 	uint32_t access;
 	struct xt_mem mem;
+	uint32_t place; /* of its key in the kernel's tables, see publish.h */
 	struct xp_mr_memory memory;
 	/* of fast registration and integrity; NULL: none */
 	struct xt_mem_seg *own_seg;
@@ -157,6 +159,7 @@ struct xp_mw_object {
 	struct xp_object obj;
 	struct xt_key *key;
 	struct xp_pd *pd;
+	uint32_t place; /* of its key in the kernel's tables, see publish.h */
 };
 
 struct xp_ah_object {

@@ -10,6 +10,7 @@
 #include <xroce/bits.h>
 
 #include "daemon/io/tables.h"
+#include "publish.h"
 #include "requests.h"
 
 /*
@@ -259,20 +260,35 @@ static void send_posted(struct xp_host *h, struct xp_qp_object *qp)
 }
 
 /* The verdict on packets has the state of the QP. Entered. */
-static int mirror(struct xp_host *h, struct xp_qp_object *qp)
+static int mirror(struct xp_host *h, struct xp_qp_object *qp, struct xr_qp_entry *entry)
 {
-	struct xr_qp_entry entry;
-
-	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET)
+	xt_qp_entry(qp->xt, entry);
+	if (entry->state == XR_QPS_RESET)
 		return xd_tables_del_qp(h->tables, qp->qpn);
-	xt_qp_entry(qp->xt, &entry);
-	return xd_tables_set_qp(h->tables, qp->qpn, &entry);
+	return xd_tables_set_qp(h->tables, qp->qpn, entry);
+}
+
+/* The same for the verdict of the kernel */
+static int publish(struct xp_host *h, struct xp_qp_object *qp, const struct xr_qp_entry *entry)
+{
+	if (entry->state != XR_QPS_RESET)
+		return xp_publish_qp(h, &qp->place, qp->qpn, entry);
+	xp_unpublish_qp(h, &qp->place);
+	return 0;
+}
+
+/* The verdict would drop the QP's packets, so move the QP to ERR. Entered. */
+static void end_unknown(struct xp_host *h, struct xp_qp_object *qp)
+{
+	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
+
+	xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, h->now);
 }
 
 static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_modify_qp_req *q,
 		  const struct xt_path *path, uint32_t *state)
 {
-	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
+	struct xr_qp_entry entry;
 	struct xt_why why = { "" };
 	int err;
 
@@ -281,13 +297,22 @@ static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_mo
 	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
 		xt_qp_set_burst(qp->xt, q->max_burst);
 	if (!err) {
-		err = mirror(h, qp);
-		/* The verdict would drop the QP's packets, so move the QP to ERR. */
+		err = mirror(h, qp, &entry);
 		if (err)
-			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, h->now);
+			end_unknown(h, qp);
 	} else if (xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why)) {
 		xp_host_refuse(h, err, "%s", why.text);
 	}
+	*state = xt_qp_info(qp->xt)->state;
+	xp_view_change(h, &qp->obj);
+	xp_host_leave(h);
+	if (err)
+		return err;
+	err = publish(h, qp, &entry);
+	if (!err)
+		return 0;
+	xp_host_enter(h);
+	end_unknown(h, qp);
 	*state = xt_qp_info(qp->xt)->state;
 	xp_view_change(h, &qp->obj);
 	xp_host_leave(h);
@@ -395,6 +420,7 @@ int xp_do_destroy_qp(struct xp_host *h, struct xp_call *call)
 	rep.async_events = xp_event_end(h, &qp->async);
 	count_parents(h, qp, -1u);
 	xp_host_leave(h);
+	xp_unpublish_qp(h, &qp->place);
 	xp_host_del(h, &qp->obj);
 	free_qp(qp);
 	xp_reply(call, &rep, sizeof(rep));

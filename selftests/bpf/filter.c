@@ -152,6 +152,7 @@ static bool open_filtered(struct filtered *f, uint32_t nak_rate)
 	f->packet = f->udp = f->sender = -1;
 	f->opt = (struct xd_options){
 		.name = "xr_filtered",
+		.slots = f->opt.slots,
 		.max_qp = 255,
 		.max_mr = 1024,
 		.nak_rate = nak_rate,
@@ -544,6 +545,80 @@ static void test_naks(void)
 	close_filtered(&f);
 }
 
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+/* Returns true if the frame is delivered, or dropped for a reason. XR_OK: delivered */
+static bool slot_gets(struct filtered *f, const struct spec *spec, enum xr_reason reason)
+{
+	static struct frame frame;
+	struct outcome got = { 0 };
+
+	frame_build(spec, &frame);
+	if (!play(f, &frame, &got))
+		return false;
+	return reason == XR_OK ? got.delivered == 1 && got.reason == -1
+			       : !got.delivered && got.reason == (int)reason;
+}
+
+/* QPs that the program has published, of one slot: their QPNs are odd */
+static void test_slot_qps(struct filtered *f)
+{
+	static const struct spec even = { .v6 = true };
+	static const struct spec multicast = {
+		OP(UD(SEND_ONLY)),
+		.patch = { { AT_IP, 16, 4, 0xef010101 }, { AT_BTH, 5, 3, XR_MULTICAST_QPN } },
+	};
+	struct xr_addr group = gid4(group4);
+	struct xr_qp_entry qp = test_qp_entry(QP_RC4);
+
+	TAP_OK(slot_gets(f, &good, XR_OK) && slot_gets(f, &even, XR_NO_QP),
+	       "filter of a slot: packets to its QPNs only");
+	qp.slot = XR_NO_PSNS;
+	TAP_OK(slot_gets(f, &far, XR_PSN_WINDOW) &&
+		       !xd_filter_publish_qp(f->filter, test_qpn(QP_RC4), &qp) &&
+		       slot_gets(f, &far, XR_OK),
+	       "filter of a slot: sequence numbers are left to the program");
+	TAP_OK(!xd_tables_del_addr(f->tables, &group) && slot_gets(f, &multicast, XR_OK),
+	       "filter of a slot: and so are the groups that it has joined");
+}
+
+static void test_slot_keys(struct filtered *f)
+{
+	static const struct spec right = { OP(UC(WRITE_ONLY)) };
+	static const struct spec stale = { OP(UC(WRITE_ONLY)), .key_xor = 1 };
+	uint32_t index = XR_KEY_INDEX(test_rkey(KEY_FULL));
+	struct xr_key_entry key = test_key_entry(KEY_FULL);
+
+	TAP_OK(slot_gets(f, &right, XR_KEY_INDEX) &&
+		       !xd_filter_publish_key(f->filter, 1, index, &key) &&
+		       slot_gets(f, &right, XR_KEY_INDEX) &&
+		       !xd_filter_publish_key(f->filter, 0, index, &key) &&
+		       slot_gets(f, &right, XR_OK) && slot_gets(f, &stale, XR_KEY_VARIANT),
+	       "filter of a slot: keys of this program, not of the daemon or another program");
+	key.flags |= XR_KEYF_PROGRAM;
+	TAP_OK(!xd_filter_publish_key(f->filter, 0, index, &key) && slot_gets(f, &stale, XR_OK),
+	       "filter of a slot: keys that work requests change are left to the program");
+	TAP_OK(!xd_filter_publish_key(f->filter, 0, index, NULL) &&
+		       !xd_filter_publish_key(f->filter, 0, index, NULL) &&
+		       slot_gets(f, &right, XR_KEY_INDEX) &&
+		       !xd_filter_set_slot(f->filter, f->udp, 0, 1, XR_SLOT_MORE_KEYS) &&
+		       slot_gets(f, &right, XR_OK),
+	       "filter of a slot: unknown keys of a program that has more");
+}
+
+static void test_slots(void)
+{
+	struct filtered f = { .opt.slots = 2 };
+	bool ok = open_filtered(&f, 1000000);
+
+	if (TAP_OK(ok && !xd_filter_attach_slot(f.filter, f.udp, 0, 1),
+		   "filter of a slot: it loads")) {
+		test_slot_qps(&f);
+		test_slot_keys(&f);
+	}
+	close_filtered(&f);
+}
+
 /* In a process of its own */
 static void test_privileges(void)
 {
@@ -578,5 +653,6 @@ void test_filter(void)
 	test_maps(&f);
 	close_filtered(&f);
 	test_naks();
+	test_slots();
 	remove_net();
 }

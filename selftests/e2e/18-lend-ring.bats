@@ -19,12 +19,12 @@ daemon_b_up() {
 
 # One slot: whoever borrows gets the one that the borrower before had. A larger receive buffer than users may have
 one_slot() {
-	daemon_up a --io socket --workers 2 --slots 1 --group nogroup
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 1 --group nogroup
 }
 
 two_slots() {
 	daemon_down a
-	daemon_up a --io socket --workers 2 --slots 2 --group nogroup
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 2 --group nogroup
 }
 
 again_one_slot() {
@@ -220,7 +220,7 @@ gets_all() {
 
 @test "a slot that one borrower leaves keeps its place beside those of others" {
 	daemon_down a
-	daemon_up a --io socket --workers 2 --slots 6 --group nogroup
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 6 --group nogroup
 	starts one $USER hold
 	starts two $USER hold
 	starts three $USER hold
@@ -249,7 +249,7 @@ gets_all() {
 	ends one
 	# whoever waits for the io_uring holds nothing that another daemon needs
 	daemon_down a
-	daemon_up a --io socket --workers 2 --slots 2 --ring-slots 64 --group nogroup
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 2 --ring-slots 64 --group nogroup
 	starts one $OTHER hold
 	gets_all one
 	ends one

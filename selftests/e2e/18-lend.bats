@@ -7,7 +7,7 @@ load helpers
 setup_file() {
 	requires root python3
 	hosts_up
-	daemon_up a --io socket --workers 2 --slots 4
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
 	daemon_up b --io socket
 }
 
@@ -127,18 +127,18 @@ receives() {
 
 @test "other users may not borrow, unless they are named" {
 	daemon_down a
-	daemon_up a --io socket --slots 4 --group nogroup --direct-users 64790
+	daemon_up a --io socket --direct-verdict program --slots 4 --group nogroup --direct-users 64790
 	borrow 65534 hold 1 </dev/null | grep 'refused Operation not permitted: uid 65534 may not borrow'
 	borrow 64790:65534 hold 1 </dev/null | grep '^slot'
 	daemon_down a
-	daemon_up a --io socket --workers 2 --slots 4
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
 }
 
 @test "a program gets the inbox of another one of its user only" {
 	local qpn slot
 
 	daemon_down a
-	daemon_up a --io socket --slots 4 --group nogroup --direct-users 64790,64791
+	daemon_up a --io socket --direct-verdict program --slots 4 --group nogroup --direct-users 64790,64791
 	starts 64790:65534 offer
 	slot=$(sed -n 's/^slot \([0-9]*\) .*/\1/p' "$BORROWED")
 	qpn=$((2 * slot + 1 + 8 * 5))
@@ -151,7 +151,7 @@ receives() {
 	release
 	borrow 64790:65534 ask "$qpn" | grep '^no inbox'
 	daemon_down a
-	daemon_up a --io socket --workers 2 --slots 4
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
 }
 
 @test "a slot that was connected is not lent again" {
@@ -160,7 +160,7 @@ receives() {
 	equal "retired" "$(status_of a .slots.retired)" 1
 	grep -q 'slot . is not lent again: it is connected' "$RUN/a/log"
 	daemon_down a
-	daemon_up a --io socket --workers 2 --slots 4
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
 }
 
 # others_get_packets ATTACK: while and after a slot is attacked, another slot and the daemon get all of their packets
@@ -214,7 +214,7 @@ others_get_packets() {
 	grep -q 'slot . is not lent again: it was shut down' "$RUN/a/log"
 	grep -q 'slot . is not lent again: it is bound to another interface' "$RUN/a/log"
 	daemon_down a
-	daemon_up a --io socket --workers 2 --slots 4
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
 }
 
 @test "a borrower cannot attach another steering program; a program that it removes is back with the next loan" {
@@ -243,7 +243,7 @@ others_get_packets() {
 	not grep 'steering packets past slot' "$RUN/a/log"
 	exec 9>&-
 	wait "$BORROWER" || true
-	daemon_up a --io socket --workers 2 --slots 4
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
 }
 
 @test "nothing is left of borrowers that were killed" {
@@ -260,7 +260,7 @@ others_get_packets() {
 
 @test "without slots, and with XDP, nothing is lent" {
 	daemon_down a
-	daemon_up a --io socket --slots 0
+	daemon_up a --io socket --direct-verdict program --slots 0
 	borrow 0 hold 1 </dev/null | grep 'refused Operation not supported: .*--slots is 0'
 	daemon_down a
 	daemon_up a --io xdp

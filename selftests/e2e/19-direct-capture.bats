@@ -164,9 +164,12 @@ numbers() {
 }
 
 # The program has no QP of that number.
-@test "packets that the program refuses are captured with the verdict" {
+# refused_by WHO MODE: what a capture says of packets that the kernel or the program refuses
+refused_by() {
 	local qpn line
 
+	daemon_down a
+	daemon_up a --io socket --direct-verdict "$2"
 	capture_on a -w "$RUN/refused.pcapng" refused
 	runs
 	qpn=$(ctl a qp -j xra | jq '.[].qpn')
@@ -177,8 +180,16 @@ numbers() {
 	capture_end
 	ends
 	tshark -r "$RUN/refused.pcapng" -T fields -e frame.comment -e frame.verdict.ebpf_xdp 2>/dev/null | tee "$RUN/fields"
-	line=$'^QP [0-9]*, direct, verdict NO_QP: destination QP does not exist\t1$'
+	line="^QP [0-9]*, $1, verdict NO_QP: destination QP does not exist"$'\t1$'
 	equal "refused" "$(grep -c "$line" "$RUN/fields")" 3
+}
+
+@test "packets that the program refuses are captured with the verdict" {
+	refused_by direct program
+}
+
+@test "packets to a program that the kernel refuses are captured with the verdict" {
+	refused_by 'queue 0' auto
 }
 
 @test "messages within a context are captured as packets" {

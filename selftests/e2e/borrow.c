@@ -8,6 +8,9 @@
  * borrow SOCKET USER attack NAME   attacks with the borrowed socket, then prints packets as hold
  *                                  does. NAME: filter, steering, shutdown, device, buffer, keep
  *                                  (closes the connection, but not the socket)
+ * borrow SOCKET USER publish       borrows a slot, and publishes entries in the kernel's tables; it
+ *                                  may only have the last ones; prints "NAME: done" or
+ *                                  "NAME: ERRNO TEXT"; then prints packets as hold does
  *
  * Borrows slots of a daemon as USER (UID or UID:GID), without the verbs provider. A line for each
  * slot: "slot S modulus M rest R ports N buffer BYTES", or "refused ERRNO TEXT". `hold` prints
@@ -222,6 +225,115 @@ static void attack(const char *name)
 	receive_all(1);
 }
 
+/* ---- the tables of the kernel ------------------------------------------------------------- */
+
+struct publication {
+	struct xr_publish_req head;
+	struct xr_publish_entry entry[XR_PUBLISH_MAX + 1];
+};
+
+static void publish(struct conn *c, const char *name, const struct publication *p, size_t entries)
+{
+	char why[XR_WHY_MAX + 1] = "";
+	int status = conn_call(c, XR_MSG_PUBLISH, p,
+			       sizeof(p->head) + entries * sizeof(p->entry[0]), NULL, 0, why,
+			       sizeof(why) - 1);
+
+	printf("%s: %s%s%s\n", name, status ? strerror(-status) : "done", *why ? " " : "", why);
+}
+
+static struct xr_publish_entry qp_entry(uint32_t qpn)
+{
+	return (struct xr_publish_entry){
+		.kind = XR_PUBLISH_QP,
+		.number = qpn,
+		.qp = { .state = XR_QPS_RTS, .type = XR_QPT_RC, .slot = XR_NO_PSNS },
+	};
+}
+
+static struct xr_publish_entry key_entry(uint32_t index)
+{
+	return (struct xr_publish_entry){
+		.kind = XR_PUBLISH_KEY,
+		.number = index,
+		.key = { .state = XR_KEY_VALID, .type = XR_KEY_MR, .access = XR_ACCESS_REMOTE },
+	};
+}
+
+/* Entries that no client may set, each in a request of its own, behind one that it may set */
+static void publish_refused(struct conn *c, const struct xr_lend_rep *lent)
+{
+	uint32_t own = 100 * lent->qpn_modulus + lent->qpn_rest;
+	struct xr_publish_entry e[] = {
+		qp_entry(own + 1),
+		qp_entry(own + 2),
+		qp_entry(1),
+		qp_entry(0xffffff),
+		qp_entry(own + (1 << 24)),
+		qp_entry(own),
+		qp_entry(own),
+		qp_entry(own),
+		qp_entry(own),
+		key_entry(1 << 24),
+		key_entry(7),
+		key_entry(7),
+		key_entry(7),
+	};
+	static const char *const names[] = {
+		"QPN of the daemon",
+		"QPN of another slot",
+		"QPN 1",
+		"QPN of groups",
+		"long QPN",
+		"kind",
+		"place of a QP",
+		"state of a QP",
+		"place of PSNs",
+		"long index",
+		"place of a key",
+		"type of a key",
+		"state of a key",
+	};
+
+	e[5].kind = 3;
+	e[6].place = XR_PUBLISH_QPS;
+	e[7].qp.state = XR_QPS_ERR + 1;
+	e[8].qp.slot = 0;
+	e[10].place = XR_PUBLISH_KEYS;
+	e[11].key.type = 0;
+	e[12].key.state = XR_KEY_INVALID + 1;
+	for (unsigned int i = 0; i < sizeof(e) / sizeof(e[0]); i++) {
+		const struct publication p = { { .entries = 2 }, { key_entry(0xdead), e[i] } };
+
+		publish(c, names[i], &p, 2);
+	}
+}
+
+static void publish_all(void)
+{
+	struct publication p = { .head.entries = 1 };
+	struct conn *c = &slots[0].conn;
+	uint32_t own;
+
+	if (!conn_open(c))
+		return;
+	publish(c, "without a slot", &p, 1);
+	close(c->fd);
+	if (!borrow(&slots[0]))
+		return;
+	publish_refused(c, &slots[0].lent);
+	p.head.entries = XR_PUBLISH_MAX + 1;
+	publish(c, "too many entries", &p, XR_PUBLISH_MAX + 1);
+	p.head.entries = 2;
+	publish(c, "missing entry", &p, 1);
+	p.head = (struct xr_publish_req){ .flags = 4 };
+	publish(c, "flags", &p, 0);
+	own = 100 * slots[0].lent.qpn_modulus + slots[0].lent.qpn_rest;
+	p = (struct publication){ { .entries = 2 }, { qp_entry(own), key_entry(0xbee) } };
+	publish(c, "a QP and a key", &p, 2);
+	receive_all(1);
+}
+
 /* ---- the end of borrowers ----------------------------------------------------------------- */
 
 static void cycle(uint32_t count)
@@ -293,6 +405,8 @@ int main(int argc, char **argv)
 		cycle(count);
 	else if (argc > 4 && !strcmp(argv[3], "attack"))
 		attack(argv[4]);
+	else if (!strcmp(argv[3], "publish"))
+		publish_all();
 	else if (argc > 4 && !strcmp(argv[3], "spoil"))
 		spoil(argv[4]);
 	else

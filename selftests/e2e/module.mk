@@ -22,8 +22,8 @@ E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unrel
 	40-protection.bats 49-rdmacm.bats 50-loss.bats 70-events.bats)
 E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-start.bats 16-interfaces.bats \
 	17-ways.bats 18-lend.bats 18-lend-ring.bats 18-netem.bats 19-direct-peers.bats 19-direct-rdmacm.bats \
-	19-direct-users.bats 19-direct-view.bats 37-unmap.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats \
-	65-netdev.bats 65-queues.bats 66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
+	19-direct-users.bats 19-direct-verdict.bats 19-direct-view.bats 37-unmap.bats 59-kubernetes.bats \
+	60-coexist.bats 61-other-xdp.bats 65-netdev.bats 65-queues.bats 66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
 socket_name = socket/$(basename $(notdir $1))
 $(foreach f,$(E2E_SOCKET),$(eval \
 	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),host root)))
