@@ -536,8 +536,25 @@ static void lend(void)
 	struct xr_peer_req peer = { .qpn = 3 };
 	struct xr_claim_req claim = { .kind = XR_KIND_QP, .count = 1 };
 	struct xr_claim_req give_back = { .kind = XR_CLAIM_PAGES, .give_back = 1 };
+	struct {
+		struct xr_publish_req head;
+		struct xr_publish_entry entry[2];
+	} publish = { .head = { .flags = XR_PUBLISH_MORE_KEYS, .entries = 2 } };
 
+	publish.entry[0] = (struct xr_publish_entry){
+		.kind = XR_PUBLISH_QP,
+		.place = 3,
+		.number = 9,
+		.qp = { .state = XR_QPS_RTR, .type = XR_QPT_RC, .slot = XR_NO_PSNS },
+	};
+	publish.entry[1] = (struct xr_publish_entry){
+		.kind = XR_PUBLISH_KEY,
+		.place = 1,
+		.number = 0x1234,
+		.key = { .state = XR_KEY_VALID, .type = XR_KEY_MR, .access = XR_ACCESS_REMOTE },
+	};
 	hello(0, 0);
+	SAY(XR_MSG_PUBLISH, publish);
 	SAY(XR_MSG_LEND, unknown);
 	SAY(XR_MSG_LEND, view);
 	SAY(XR_MSG_PEER, peer);
@@ -547,6 +564,11 @@ static void lend(void)
 	SAY(XR_MSG_PEER, peer);
 	SAY(XR_MSG_CLAIM, claim);
 	SAY(XR_MSG_CLAIM, give_back);
+	SAY(XR_MSG_PUBLISH, publish);
+	publish.entry[0].number = 11;
+	SAY(XR_MSG_PUBLISH, publish);
+	publish.entry[0].number = publish.entry[1].number = 0;
+	SAY(XR_MSG_PUBLISH, publish);
 	hello(SECOND, 0);
 	SAY(SECOND | XR_MSG_LEND, req);
 	SAY(SECOND | XR_MSG_LEND, ring);
