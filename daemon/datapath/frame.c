@@ -21,6 +21,7 @@ void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from)
 	to->inject = from->inject;
 	to->refusal = from->refusal;
 	to->self = from->self;
+	to->guessed_id = from->guessed_id;
 }
 
 struct xt_frame xd_frame_of(struct xd_frame_copy *copy)
@@ -33,6 +34,7 @@ struct xt_frame xd_frame_of(struct xd_frame_copy *copy)
 		.inject = copy->inject,
 		.refusal = copy->refusal,
 		.self = copy->self,
+		.guessed_id = copy->guessed_id,
 	};
 }
 

@@ -15,7 +15,7 @@ struct xd_frame_copy {
 	uint32_t len;
 	struct xr_meta meta;
 	struct xt_inject inject, refusal;
-	bool self;
+	bool self, guessed_id;
 	uint8_t bytes[XT_MAX_FRAME];
 };
 
