@@ -246,7 +246,8 @@ const struct xd_fault_rule *xd_faults_at(struct xd_faults *f, uint32_t index,
 
 void xd_faults_add_hits(struct xd_faults *f, uint32_t index, uint64_t seen, uint64_t hits)
 {
-	if (index >= f->n)
+	/* The turns of faults of time are the same everywhere, and are counted here. */
+	if (index >= f->n || is_timed(&f->rule[index]))
 		return;
 	pthread_mutex_lock(&f->lock);
 	f->rule[index].elsewhere.seen += seen;
