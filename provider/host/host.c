@@ -275,7 +275,7 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 		free_host(h);
 		return err;
 	}
-	xp_view_opened(h);
+	xp_exit_add(h);
 	*host = h;
 	return 0;
 }
@@ -318,6 +318,7 @@ static void close_host(struct xp_host *h, bool forked)
 	if (forked)
 		return;
 	h->closes = true;
+	xp_exit_remove(h);
 	destroy_objects(h);
 	xp_progress_stop(h);
 	close_shared(h);

@@ -84,6 +84,8 @@ struct xp_host {
 	struct xp_nearby nearby;	 /* contexts of the same host */
 	struct xp_event_source *blocked; /* events for which their socket had no room */
 	bool refused;			 /* packets were received, none of them for the engine */
+	struct xp_host *next_host;	 /* of those that are open */
+	int process;			 /* that has opened it */
 	bool held;			 /* packets wait for those that the program sends next */
 	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
 	uint64_t held_at;     /* since when */
@@ -127,6 +129,14 @@ void xp_host_round(struct xp_host *h);
 int xp_host_progress_round(struct xp_host *h, bool spins, bool *held);
 /* Sends what waits for the next poll of the program, if no other thread has the engine. */
 void xp_host_send_left(struct xp_host *h);
+/* Sends ACKs that wait for an answer of the program. Entered */
+void xp_host_send_held(struct xp_host *h);
+
+/* ---- program_exit.c ---- */
+
+/* The host is open: if the program exits, ACKs that wait are sent, and the counters are stored. */
+void xp_exit_add(struct xp_host *h);
+void xp_exit_remove(struct xp_host *h);
 
 /* ---- progress.c ---- */
 

@@ -286,6 +286,12 @@ void xp_host_round(struct xp_host *h)
 	do_round(h, false, 0);
 }
 
+void xp_host_send_held(struct xp_host *h)
+{
+	if (h->held && !h->ended)
+		send_all(h);
+}
+
 /* ---- threads of the program --------------------------------------------------------------- */
 
 /* Returns true if another round will send what was posted. See GATHER */

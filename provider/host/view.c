@@ -437,10 +437,12 @@ void xp_view_key(struct xp_host *h, const struct xt_key *key)
 
 /* ---- counters ------------------------------------------------------------------------------ */
 
-static void store_sums(struct xp_host *h)
+void xp_view_store_sums(struct xp_host *h)
 {
 	struct xr_view_sums s = { 0 };
 
+	if (!h->view.v)
+		return;
 	memcpy(s.counter, xt_engine_counters(h->engine), sizeof(struct xt_counters));
 	for (uint32_t i = 0; i < XR_REASON_COUNT; i++)
 		xd_tables_stat(h->tables, (enum xr_reason)i, &s.reason[i]);
@@ -477,7 +479,7 @@ void xp_view_store(struct xp_host *h)
 
 	if (!view->list && !view->next) {
 		view->counters = *present;
-		store_sums(h);
+		xp_view_store_sums(h);
 		xt_usage_settle(h->engine);
 	}
 	if (store_objects(h, view)) {
@@ -487,52 +489,6 @@ void xp_view_store(struct xp_host *h)
 	view->list = XR_VIEW_QP;
 	view->due = memcmp(&view->counters, present, sizeof(*present)) ? h->now + XP_VIEW_NS
 								       : XT_NEVER;
-}
-
-/* ---- the end of the program ---------------------------------------------------------------- */
-
-static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct xp_host *hosts; /* that have a view */
-
-void xp_view_opened(struct xp_host *h)
-{
-	if (!h->view.v)
-		return;
-	h->view.process = getpid();
-	pthread_mutex_lock(&list_lock);
-	h->view.next_host = hosts;
-	hosts = h;
-	pthread_mutex_unlock(&list_lock);
-}
-
-static void remove_from_list(const struct xp_host *h)
-{
-	struct xp_host **at;
-
-	pthread_mutex_lock(&list_lock);
-	for (at = &hosts; *at && *at != h; at = &(*at)->view.next_host)
-		;
-	if (*at)
-		*at = h->view.next_host;
-	pthread_mutex_unlock(&list_lock);
-}
-
-/*
- * Programs exit without closing their devices, some of them soon after they have sent. Other
- * threads may still run: what they hold is left as it is.
- */
-__attribute__((destructor)) static void store_last(void)
-{
-	if (pthread_mutex_trylock(&list_lock))
-		return;
-	for (struct xp_host *h = hosts; h; h = h->view.next_host) {
-		/* A child has a copy of what its parent had. */
-		if (h->view.process != getpid() || pthread_mutex_trylock(&h->lock))
-			continue;
-		store_sums(h);
-		pthread_mutex_unlock(&h->lock);
-	}
-	pthread_mutex_unlock(&list_lock);
 }
 
 /* ---- open and close ------------------------------------------------------------------------ */
@@ -583,9 +539,8 @@ void xp_view_close(struct xp_host *h)
 {
 	struct xp_view *view = &h->view;
 
-	remove_from_list(h);
-	if (view->v && h->engine)
-		store_sums(h);
+	if (h->engine)
+		xp_view_store_sums(h);
 	h->objects.shown = NULL;
 	if (view->v)
 		munmap(view->v, XR_VIEW_SIZE);

@@ -34,11 +34,9 @@ struct xp_view_table {
 };
 
 struct xp_view {
-	struct xr_view_file *v;	   /* NULL: the program has none */
-	struct xp_host *next_host; /* of those that have a view */
-	int process;		   /* that has opened it */
-	uint64_t due;		   /* counters are stored then; XT_NEVER: nothing has changed */
-	uint32_t list, next;	   /* record of the object whose counters are stored next */
+	struct xr_view_file *v; /* NULL: the program has none */
+	uint64_t due;		/* counters are stored then; XT_NEVER: nothing has changed */
+	uint32_t list, next;	/* record of the object whose counters are stored next */
 	struct xp_view_places *places;
 	struct xp_view_table table[XR_VIEW_LIST_COUNT];
 	struct xt_counters counters; /* when the present pass over the objects began */
@@ -49,8 +47,8 @@ struct xp_view {
 int xp_view_new(void);
 /* Takes over the descriptor. Without a view, the daemon shows less: it is no error. */
 void xp_view_open(struct xp_host *h, int fd);
-/* The host is open: if the program exits without closing it, the counters are stored once more. */
-void xp_view_opened(struct xp_host *h);
+/* Stores the counters of the engine. No effect without a view */
+void xp_view_store_sums(struct xp_host *h);
 void xp_view_close(struct xp_host *h);
 
 /*

@@ -124,3 +124,18 @@ cmtime_connects() {
 	each_way cmtime_connects
 	no_cm_ids
 }
+
+# Both programs of perftest exit without destroying their QPs as soon as each has the last message of the other.
+last_acks() {
+	local i
+
+	for ((i = 0; i < $(iterations 3); i++)); do
+		by_cm b ib_write_bw -F -z -n 20 -x "$(gid_index a "$A4")" -p "$PORT" -- \
+			-F -z -n 20 -x "$(gid_index b "$B4")" -p "$PORT" "$A4" || return
+	done
+}
+
+@test "the last message to a program that exits at once is acknowledged" {
+	each_way last_acks
+	no_cm_ids
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Programs exit without closing their devices, some of them as soon as they have sent or received
+ * their last message. The ACK of that may wait for an answer, and the last counters are not stored
+ * yet.
+ */
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/* Time for a round of another thread, which may have the engine just then */
+#define WAIT_NS 10000000
+#define SECOND_NS 1000000000
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct xp_host *hosts; /* that are open */
+
+void xp_exit_add(struct xp_host *h)
+{
+	h->process = getpid();
+	pthread_mutex_lock(&list_lock);
+	h->next_host = hosts;
+	hosts = h;
+	pthread_mutex_unlock(&list_lock);
+}
+
+void xp_exit_remove(struct xp_host *h)
+{
+	struct xp_host **at;
+
+	pthread_mutex_lock(&list_lock);
+	for (at = &hosts; *at && *at != h; at = &(*at)->next_host)
+		;
+	if (*at)
+		*at = h->next_host;
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* Another thread may hold the lock for long, or be the one that exits, in a signal handler. */
+static bool enter(struct xp_host *h)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += WAIT_NS;
+	if (until.tv_nsec >= SECOND_NS) {
+		until.tv_sec++;
+		until.tv_nsec -= SECOND_NS;
+	}
+	return !pthread_mutex_clocklock(&h->lock, CLOCK_MONOTONIC, &until);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	if (pthread_mutex_trylock(&list_lock))
+		return;
+	for (struct xp_host *h = hosts; h; h = h->next_host) {
+		/* A child has a copy of what its parent had. */
+		if (h->process != getpid() || !enter(h))
+			continue;
+		xp_host_send_held(h);
+		xp_view_store_sums(h);
+		pthread_mutex_unlock(&h->lock);
+	}
+	pthread_mutex_unlock(&list_lock);
+}
