@@ -17,6 +17,8 @@ extern const struct xd_reason xd_reasons[XR_REASON_COUNT];
 struct xd_sums {
 	struct xr_stat reason[XR_REASON_COUNT];
 	struct xt_counters transport;
+	/* Of direct contexts: packets that rules applied to, and that the kernel did not send */
+	uint64_t direct_faults, direct_tx_refused;
 };
 /* Of all workers and direct contexts. Pauses the workers once. */
 void xd_sum_counters(struct xd_server *s, struct xd_sums *sums);

@@ -407,14 +407,18 @@ static void show_loans(struct json *j, const struct xd_client *observer)
 
 void xd_lend_show(struct json *j, const struct xd_client *c)
 {
+	struct xd_sums sums = { 0 };
 	struct xd_slots_state state;
 
 	xd_io_slots(c->dev->io, &state);
+	xd_views_sum(xd_server_of(c), &sums);
 	json_begin(j, "slots", '{');
 	json_number(j, "total", state.total);
 	json_number(j, "lent", state.lent);
 	json_number(j, "retired", state.retired);
 	json_text(j, "checks", state.checked ? "kernel and program" : "program");
+	json_number(j, "faults", sums.direct_faults);
+	json_number(j, "tx_refused", sums.direct_tx_refused);
 	show_loans(j, c);
 	json_end(j, '}');
 }

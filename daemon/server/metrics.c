@@ -397,6 +397,8 @@ void xd_metrics_write(FILE *f, struct xd_server *s, bool all)
 	xd_sum_counters(s, &sums);
 	put_device(&m, s->dev);
 	put_workers(&m, s->dev);
+	om_single(&m, "direct_faults", OM_COUNTER, sums.direct_faults,
+		  "Injected faults of direct contexts");
 	put_pauses(&m, s->dev);
 	put_reasons(&m, sums.reason);
 	put_transport(&m, &sums.transport);

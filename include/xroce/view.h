@@ -78,6 +78,8 @@ struct xr_view_sums {
 	__u64 counter[XR_VIEW_COUNTERS];	/* of the engine */
 	struct xr_stat reason[XR_VIEW_REASONS]; /* packets that the program checked */
 	struct xr_view_traffic ended;
+	__u64 faults;		    /* packets that rules have applied to */
+	__u64 tx_refused;	    /* packets that the kernel refused to send */
 	__u32 fault_seq, reserved2; /* xr_direct_page.seq of the rules whose counts follow */
 	struct xr_view_fault fault[XR_DIRECT_RULES];
 };

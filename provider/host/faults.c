@@ -141,6 +141,7 @@ static bool apply(struct xp_host *h, uint32_t direction, struct xt_frame *frame)
 	struct xp_faults *f = &h->faults;
 	struct xd_fault_action a = xd_faults_next(f->rules, &packet);
 
+	f->injected += a.hit;
 	if (direction == XD_FAULT_RX)
 		inject_received(&a, frame);
 	else if (a.inject.kind != XT_INJECT_NONE)
@@ -188,8 +189,10 @@ struct xt_inject xp_faults_refusal(void *ctx, const struct xt_frame *frame)
 {
 	struct xp_host *h = ctx;
 	const struct xd_fault_packet packet = packet_of(h, XD_FAULT_RX, frame);
+	struct xt_inject refusal = xd_faults_refusal(h->faults.rules, &packet);
 
-	return xd_faults_refusal(h->faults.rules, &packet);
+	h->faults.injected += refusal.kind != XT_INJECT_NONE;
+	return refusal;
 }
 
 /* ---- later -------------------------------------------------------------------------------- */
@@ -252,6 +255,7 @@ void xp_faults_hits(struct xp_host *h, struct xr_view_sums *sums)
 	struct xd_fault_hits hits;
 	uint64_t owner;
 
+	sums->faults = f->injected;
 	if (!f->known)
 		return;
 	sums->fault_seq = h->page.seq;

@@ -25,7 +25,8 @@ struct xp_faults {
 	bool any;		 /* there are rules */
 	struct xd_faults *rules; /* NULL: there were none yet */
 	struct xd_delay *delay;
-	uint64_t tick_at; /* faults of time are looked at again */
+	uint64_t tick_at;  /* faults of time are looked at again */
+	uint64_t injected; /* packets that rules have applied to */
 	uint32_t injections;
 	struct {
 		uint32_t qpn;
@@ -50,7 +51,7 @@ bool xp_faults_tx(struct xp_host *h, struct xt_frame *f);
 struct xt_inject xp_faults_refusal(void *ctx, const struct xt_frame *f);
 /* fault_requests.c: waits for the delay of a request, and returns its error, or 0. Not entered */
 int xp_faults_request(struct xp_host *h, uint32_t type);
-/* Stores the hits of the rules. */
+/* Stores the number of faults, and the hits of the rules. */
 void xp_faults_hits(struct xp_host *h, struct xr_view_sums *sums);
 
 #endif /* XP_HOST_FAULTS_H */

@@ -440,6 +440,7 @@ void xp_view_key(struct xp_host *h, const struct xt_key *key)
 void xp_view_store_sums(struct xp_host *h)
 {
 	struct xr_view_sums s = { 0 };
+	struct xd_socket_stats stats;
 
 	if (!h->view.v)
 		return;
@@ -449,6 +450,8 @@ void xp_view_store_sums(struct xp_host *h)
 	memcpy(s.ended.counter, &h->view.ended.counters, sizeof(h->view.ended.counters));
 	memcpy(s.ended.rtt, h->view.ended.rtt, sizeof(s.ended.rtt));
 	s.ended.rtt_sum = h->view.ended.rtt_sum;
+	xd_socket_stats(h->socket, &stats);
+	s.tx_refused = stats.tx_refused;
 	xp_faults_hits(h, &s);
 	store(&h->view.v->head.sums, &s, sizeof(s));
 }

@@ -132,8 +132,11 @@ static void test_rows(void)
 	TAP_OK(list_has(&observer, XR_SHOW_QP_DETAILS, "\"tx_packets\":4711"), "with its counters");
 	v->head.sums.counter[0] = 1000;
 	v->head.sums.reason[0].packets = 12;
+	v->head.sums.faults = 13;
+	v->head.sums.tx_refused = 14;
 	xd_sum_counters(fake.server, &sums);
-	TAP_OK(sums.transport.rx_packets == 1000 && sums.reason[0].packets == 12,
+	TAP_OK(sums.transport.rx_packets == 1000 && sums.reason[0].packets == 12 &&
+		       sums.direct_faults == 13 && sums.direct_tx_refused == 14,
 	       "its counters are in the sums");
 	v->head.sums.counter[0] = 3;
 	xd_sum_counters(fake.server, &sums);
