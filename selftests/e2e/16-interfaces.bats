@@ -135,7 +135,7 @@ transfers() {
 		pair rping -s -a "$A4" -p "$PORT" -C 10 -v -V -- rping -c -a "$A4" -p "$PORT" -C 10 -v -V
 	)
 	no_bad_packets 20
-	equal "refused packets" "$(status_of a .socket.tx_refused)" 0
+	equal "refused packets" "$(status_of a '.socket.tx_refused + .slots.tx_refused')" 0
 }
 
 @test "sockets: two hosts at a veth pair" {
@@ -286,7 +286,7 @@ on_cards() {
 	echo "$output"
 	((status))
 	[[ $output == *"transport retry counter exceeded"* ]]
-	(($(status_of b .socket.tx_refused) > 0))
+	(($(status_of b '.socket.tx_refused + .slots.tx_refused') > 0))
 	both ibv_rc_pingpong -g @4 -c -m 1024 -s 65536 -n 10
 	on b ip route change 10.77.0.0/24 dev vb
 }

@@ -5,6 +5,9 @@
 load helpers
 load datagram
 
+# The host with XDP lends no sockets.
+[[ ${XR_PATH-} != direct ]] || export XROCE_PATH=auto
+
 setup_file() {
 	requires root
 	hosts_up

@@ -5,18 +5,18 @@
 load helpers
 
 @test "ibv_xsrq_pingpong works over IPv4 and IPv6" {
-	requires path=daemon	# its domain is that of a file
+	daemon_path "its domain is that of a file"
 	both -t 30 ibv_xsrq_pingpong -g @4 -n $((500 / SLOW))
 	both -t 30 ibv_xsrq_pingpong -g @6 -n $((200 / SLOW)) -s 100000
 }
 
 @test "ibv_xsrq_pingpong works with completion events (-e)" {
-	requires path=daemon
+	daemon_path "its domain is that of a file"
 	both -t 30 ibv_xsrq_pingpong -g @4 -e -n $((200 / SLOW))
 }
 
 @test "perftest works over XRC (-c XRC)" {
-	requires path=daemon
+	daemon_path "its domain is that of a file"
 	both -t 40 ib_send_bw -x @4 -F -c XRC -n $((1000 / SLOW))
 	both -t 40 ib_send_lat -x @4 -F -c XRC -n $((500 / SLOW))
 	both -t 40 ib_write_bw -x @4 -F -c XRC -n $((1000 / SLOW))
@@ -25,7 +25,7 @@ load helpers
 }
 
 @test "two clients share an XRC domain and a target QP" {
-	requires path=daemon
+	daemon_path "its domain is that of a file"
 	run_on a timeout $((60 * SLOW)) "$BIN/rdma_xrc" "$BATS_TEST_TMPDIR/domain"
 	equal "XRC domains left" "$(objects a xrcds)" 0
 }
@@ -36,6 +36,6 @@ load helpers
 }
 
 @test "receives of an XRC SRQ are flushed when the daemon dies" {
-	requires path=daemon
+	daemon_path "its domain is that of a file"
 	ends_after_daemon_death "$BIN/rdma_xrc" "$BATS_TEST_TMPDIR/domain" death
 }

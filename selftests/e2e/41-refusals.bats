@@ -15,6 +15,8 @@ setup_file() {
 }
 
 @test "the daemon logs the reasons at debug" {
+	daemon_path "it does not see the requests of direct programs"
+	run_on a env XROCE_DEBUG=1 "$BIN/rdma_refusals" -g "$(gid_index a "$A4")"
 	grep -q "(rdma_refusals, pid .*): MODIFY_QP: Invalid argument: ah_attr.is_global is 0; RoCE needs a GRH" "$RUN/a/log"
 	not grep -E "pid [0-9]+\): [A-Z_]+: [A-Za-z ]+$" "$RUN/a/log"
 }

@@ -10,6 +10,10 @@ TESTS=/usr/share/doc/rdma-core/tests
 # Number of tests that pass in each module. A test that passed before and is now skipped is a failure.
 PASS="addr 3 atomic 9 cq 4 cq_events 2 cqex 5 device 16 fork 1 mr 17 odp 17 parent_domain 6 pd 4 qp 21
 	qpex 20 rdmacm 10 relaxed_ordering 3 shared_pd 1"
+# Direct contexts have no XRC domains of files, so some tests are skipped. Those of imported objects fail.
+DIRECT_PASS="addr 3 atomic 7 cq 4 cq_events 2 cqex 4 device 16 fork 1 mr 17 odp 14 parent_domain 6 pd 4 qp 21
+	qpex 18 rdmacm 10 relaxed_ordering 2"
+DIRECT_FAIL="^(device test_import_dm|shared_pd test_imported_rc_ex_rdma_write) ERROR$"
 
 setup_file() {
 	requires root
@@ -38,7 +42,9 @@ results() {
 }
 
 @test "the tests of rdma-core pass as docs/conformance.md says" {
-	local log=$BATS_TEST_TMPDIR/log results=$BATS_TEST_TMPDIR/results module want have huge status=0
+	local log=$BATS_TEST_TMPDIR/log results=$BATS_TEST_TMPDIR/results module want have huge status=0 pass=$PASS fail='^$'
+
+	! direct_contexts || pass=$DIRECT_PASS fail=$DIRECT_FAIL
 
 	cp -r "$TESTS" "$BATS_TEST_TMPDIR/tests"
 	find "$BATS_TEST_TMPDIR/tests" -name '*.gz' -exec gunzip {} +
@@ -48,7 +54,7 @@ results() {
 	((status == 124)) && { tail -n 3 "$log"; echo "not finished in time"; return 1; }
 	status=0
 	results <"$log" >"$results"
-	if grep -E ' (FAIL|ERROR)$' "$results"; then
+	if grep -E ' (FAIL|ERROR)$' "$results" | grep -Ev "$fail"; then
 		status=1
 	fi
 	while read -r module want; do
@@ -59,7 +65,7 @@ results() {
 			echo "$module: $have passed, expected $want"
 			status=1
 		}
-	done < <(xargs -n 2 <<<"$PASS")
+	done < <(xargs -n 2 <<<"$pass")
 	((status == 0)) || grep -vE '\.\.\. (ok|skipped)' "$log"
 	return $status
 }

@@ -63,7 +63,7 @@ rxm_pingpong() {
 }
 
 @test "fi_pingpong connects message endpoints within one host" {
-	counter_grows a loopback_operations 20 \
+	grows_within a 20 \
 		pair -c a fi_pingpong -p verbs -e msg -c -I 20 -- fi_pingpong -p verbs -e msg -c -I 20 "$A4"
 }
 

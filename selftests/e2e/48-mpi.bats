@@ -41,7 +41,7 @@ mpi_libfabric() {
 }
 
 @test "MPI works over RC within one host" {
-	counter_grows a loopback_operations 100 mpi_ucx rc_v "$A4:4" 4
+	grows_within a 100 mpi_ucx rc_v "$A4:4" 4
 }
 
 @test "MPI works over message endpoints of libfabric between two hosts" {
@@ -55,5 +55,5 @@ mpi_libfabric() {
 
 # provider/pause has the reason: while a thread polls, the others spin for the lock that it holds.
 @test "four threads of each MPI rank exchange messages over RC at the same time" {
-	PROGRAM="mpi_threads.py 4 20" counter_grows a loopback_operations 100 mpi_ucx rc_v "$A4:4" 4
+	PROGRAM="mpi_threads.py 4 20" grows_within a 100 mpi_ucx rc_v "$A4:4" 4
 }

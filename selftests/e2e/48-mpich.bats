@@ -32,5 +32,5 @@ mpich() {
 }
 
 @test "MPICH works over RC within one host" {
-	counter_grows a loopback_operations 100 mpich rc_v "$A4:4" 4
+	grows_within a 100 mpich rc_v "$A4:4" 4
 }

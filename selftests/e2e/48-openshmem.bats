@@ -25,5 +25,5 @@ shmem() {
 }
 
 @test "OpenSHMEM works over RC within one host" {
-	counter_grows a loopback_operations 100 shmem rc_v "$A4:3" 3
+	grows_within a 100 shmem rc_v "$A4:3" 3
 }

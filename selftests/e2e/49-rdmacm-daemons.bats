@@ -12,7 +12,7 @@ C4=10.77.9.1 D4=10.77.9.2
 # second_up HOST INTERFACE: starts another daemon on the host
 second_up() {
 	nsenter --net="/run/netns/$ID-$1" -- "$XROCED" --interface "$2" --name "xr_$2" --spin-us 0 \
-		--runtime-dir "$RUN/$1" --bpffs "$RUN/bpf" </dev/null >>"$RUN/$1/log" 2>&1 3>&- &
+		--runtime-dir "$RUN/$1" --bpffs "$RUN/bpf" --io "$(packets_by)" </dev/null >>"$RUN/$1/log" 2>&1 3>&- &
 	echo $! >"$RUN/$1/pid2"
 	disown $!
 	wait_for 10 ctl "$1" status "xr_$2"

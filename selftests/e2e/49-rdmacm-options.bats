@@ -51,7 +51,7 @@ link_local() {
 	PORT=700
 	pair rping -s -a "$A4" -p 700 -C 3 -- rping -c -a "$A4" -p 700 -C 3
 	daemon_down a
-	daemon_up a --group "$group"
+	daemon_up a --group "$group" --direct-users 65534
 	for port in 1 700 1023; do
 		refused "rdma_bind_addr: Permission denied" run_on a timeout 20 "${user[@]}" rping -s -a "$A4" -p $port -C 1
 	done

@@ -5,6 +5,13 @@
 load helpers
 load faults
 
+setup_file() {
+	requires root
+	hosts_up
+	daemon_up a
+	daemon_up b --direct-users 65534
+}
+
 setup() {
 	no_faults
 	FILE=$BATS_TEST_TMPDIR/rules
@@ -20,7 +27,7 @@ teardown() {
 	both -t 60 ib_write_bw -x @4 -F -s 65536 -n 100
 	equal "hits" "$(rule b 0 hits)" 3
 	(($(rule b 0 packets) >= 103))
-	equal "hits of the worker" "$(ctl b status -j xrb | jq '[.workers[].faults] | add >= 3')" true
+	(($(injected b) >= 3))
 }
 
 @test "rules select programs by their command" {
@@ -51,7 +58,7 @@ hit() {
 	((n >= $2 && n <= ($2 ? $2 + 2 * again : 0)))
 }
 
-@test "rules select directions, opcodes, peers, queues and users" {
+@test "rules select directions, opcodes, peers and users" {
 	hit 'tx opcode SEND_ONLY' 20
 	hit 'rx opcode 4' 20
 	hit 'opcode send opcode rc-ack' 80
@@ -60,11 +67,15 @@ hit() {
 	hit "opcode SEND peer $B4" 0
 	hit "opcode SEND peer $A4" 0 @6
 	hit "opcode SEND peer $A6" 40 @6
-	hit 'opcode SEND queue 0' 40
-	hit 'opcode SEND queue 1' 0
 	hit 'opcode SEND uid 0' 40
 	hit 'opcode SEND uid 65533' 0
 	hit 'opcode SEND mads' 0
+}
+
+@test "rules select queues" {
+	daemon_path "direct contexts have none"
+	hit 'opcode SEND queue 0' 40
+	hit 'opcode SEND queue 1' 0
 }
 
 # endless PORT [TEST]: starts a test of WRITEs from host b to host a; sets QPN and CLIENT
@@ -142,7 +153,8 @@ endless() {
 	echo "$n packets, sent again: $again"
 	kill "$CLIENT"
 	wait
-	((again < 50))
+	# A message and its ACK are two of the packets. Delays that the processor adds make some more messages late.
+	((again < n / 8))
 }
 
 @test "duplicates and late packets reach the other host, which takes each once" {
@@ -222,14 +234,14 @@ damage() {
 
 	FILE=$RUN/rules
 	echo 'drop tx opcode WRITE_FIRST every 5' >"$FILE"
-	before=$(ctl b status -j xrb | jq '[.workers[].faults] | add')
-	faults_of() { echo $(($(ctl b status -j xrb | jq '[.workers[].faults] | add') - before)); }
+	before=$(injected b)
+	faults_of() { echo $(($(injected b) - before)); }
 	expand_args a ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT"
 	local server=("${ARGS[@]}")
 	expand_args b env XROCE_FAULT="$FILE" "${user[@]}" ib_write_bw -x @4 -F -s 65536 -n 50 -p "$PORT" "$A4"
 	pair -t 60 "${server[@]}" -- "${ARGS[@]}"
 	(($(faults_of) >= 10))
-	before=$(ctl b status -j xrb | jq '[.workers[].faults] | add')
+	before=$(injected b)
 	both -t 60 ib_write_bw -x @4 -F -s 65536 -n 50
 	equal "faults of others" "$(faults_of)" 0
 	run -1 "${user[@]}" "$XROCE" -r "$RUN/b" fault xrb rules 'drop'
@@ -245,7 +257,7 @@ damage() {
 	echo 'drop tx opcode WRITE_FIRST every 5 # a comment' >"$FILE"
 	XROCE_FAULT=$FILE both -t 60 ib_write_bw -x @4 -F -s 65536 -n 50
 	equal "rules that are left" "$(ctl b fault -j xrb | jq '.rules | length')" 0
-	(($(ctl b status -j xrb | jq '[.workers[].faults] | add') > 0))
+	(($(injected b) > 0))
 	echo 'drop opcode WRITE_FIRST opcode SEND_ONLY prob 1%; loose' >"$FILE"
 	XROCE_FAULT=$FILE run -1 run_on b ibv_devinfo -d xrb
 	echo "$output"
@@ -301,6 +313,7 @@ damage() {
 	fails both_on_a -t $((30 * SLOW)) ib_write_bw -x @4 -F -s 65536 -n 100
 	grep "Failed status 10:" "$OUT/client"
 	ctl a fault xra off
+	daemon_path "its loopback sends no packets"
 	before=$(counter a tx_packets)
 	both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -n 100
 	after=$(counter a tx_packets)
@@ -310,7 +323,7 @@ damage() {
 @test "XROCE_FAULT works within one device, and rules may come and go" {
 	echo 'drop tx opcode WRITE_FIRST every 5' >"$FILE"
 	XROCE_FAULT=$FILE both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -n 50
-	(($(ctl a status -j xra | jq '[.workers[].faults] | add') > 0))
+	(($(injected a) > 0))
 	(for _ in {1..10}; do
 		ctl a fault xra rules 'delay 10us prob 1%'
 		sleep 0.2
@@ -325,6 +338,7 @@ damage() {
 @test "xroce mr --detail names the last use that was refused" {
 	local detail receiver sender
 
+	daemon_path "direct contexts do not count the uses of regions"
 	spawn a "$BATS_TEST_TMPDIR/receiver" ib_write_bw -F -D 90 -p 18713 -x "$(gid_index a "$A4")"
 	receiver=$!
 	wait_for 10 listens a 18713

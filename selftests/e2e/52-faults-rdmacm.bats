@@ -97,11 +97,6 @@ address_of() {
 	equal "sent to others" "$(rule a 0 hits)" 20
 }
 
-# injected HOST: faults that its daemon has injected into packets
-injected() {
-	ctl "$1" status -j "xr$1" | jq '[.workers[].faults] | add'
-}
-
 # with_rules RULES_OF_LISTENER RULES_OF_CLIENT COMMAND...: runs the command, whose programs have the rules in $RULES.a and
 # $RULES.b; sets FAULTS to those that both daemons have injected meanwhile
 with_rules() {

@@ -126,7 +126,7 @@ migrates() {
 }
 
 @test "QEMU migrates a running machine within one host" {
-	counter_grows a loopback_operations 40 migrates a
+	grows_within a 40 migrates a
 }
 
 @test "a machine whose migration is cancelled goes on" {

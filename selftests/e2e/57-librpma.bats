@@ -31,7 +31,7 @@ rpma() {
 }
 
 @test "librpma works within one host" {
-	counter_grows a loopback_operations 20 rpma a "$A4" cq wait
+	grows_within a 20 rpma a "$A4" cq wait
 }
 
 @test "librpma finds receives in a CQ of their own, with a completion channel of its own or a shared one" {

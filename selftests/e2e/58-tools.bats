@@ -47,13 +47,15 @@ no_proc() {
 		ibv_rc_pingpong -g @4 -n 5 -e
 }
 
-@test "without /proc devices are found, and a registration is refused with the reason" {
+@test "without /proc devices are found, and a registration by the daemon is refused with the reason" {
 	local hide
 
 	hide=$(no_proc)
 	on a "$hide" "$XROCE" run -r "$RUN/a" ibv_devices | grep -w xra
 	on a "$hide" "$XROCE" run -r "$RUN/a" cat /sys/class/infiniband/xra/ports/1/state
-	XROCE_DEBUG=1 run -1 run_on a "$hide" ibv_rc_pingpong -g 0
+	! direct_contexts || pingpong "$hide" # which register without it
+	daemon_path "it reaches the memory by /proc"
+	XROCE_DEBUG=1 run -1 run_on a timeout $((20 * SLOW)) "$hide" ibv_rc_pingpong -g 0
 	[[ $output == *"/proc must be mounted"* ]]
 }
 
@@ -63,8 +65,8 @@ no_proc() {
 	requires busybox
 	mkdir -p "$root"/{bin,proc,dev,lib/xroce,"$RUN"}
 	cp "$(command -v busybox)" "$(command -v ibv_rc_pingpong)" "$XROCE" "$root/bin"
-	cp -L "$XR_BUILD/libxroce.so" "$root/lib/xroce"
-	for file in $(ldd "$root"/bin/{ibv_rc_pingpong,xroce} "$root/lib/xroce/libxroce.so" | grep -o '/[^ :]*'); do
+	cp -L "$XR_BUILD"/libxroce{,-direct}.so "$root/lib/xroce"
+	for file in $(ldd "$root"/bin/{ibv_rc_pingpong,xroce} "$root"/lib/xroce/libxroce{,-direct}.so | grep -o '/[^ :]*'); do
 		[[ $file == "$root"* ]] || { mkdir -p "$root${file%/*}" && cp -Lu "$file" "$root$file"; }
 	done
 	# shellcheck disable=SC2016	# for the other shell

@@ -52,6 +52,7 @@ manifest() {
 
 @test "a daemon with the command line and the capabilities of the Kubernetes manifest serves programs" {
 	requires setpriv
+	daemon_path "the daemon of the manifest takes XDP"
 	python3 -c 'import yaml' || skip "python3-yaml is not installed"
 	local daemon words
 
@@ -238,7 +239,7 @@ teardown() {
 	echo "$output"
 	[[ $output == *"Operation not permitted (CAP_BPF and CAP_NET_ADMIN are needed)"* ]]
 	daemon_down a
-	daemon_up a --group "$group"
+	daemon_up a --group "$group" --direct-users 65534
 	run -0 "${user[@]}" timeout 20 "$XROCE" run -r "$RUN/a" ibv_devinfo
 	[[ $output == *"hca_id:"*xra* ]]
 	daemon_down a

@@ -99,7 +99,7 @@ pingpong() {
 # second_daemon HOST INTERFACE: starts another daemon in the background; $! is its PID
 second_daemon() {
 	nsenter --net="/run/netns/$ID-$1" -- "$XROCED" --interface "$2" --name "xr_$2" \
-		--runtime-dir "$RUN/$1" --bpffs "$RUN/bpf" </dev/null >>"$RUN/$1/log" 2>&1 3>&- &
+		--runtime-dir "$RUN/$1" --bpffs "$RUN/bpf" --io "$(packets_by)" </dev/null >>"$RUN/$1/log" 2>&1 3>&- &
 }
 
 @test "two daemons on each host serve two interfaces" {

@@ -8,6 +8,7 @@ OTHER=/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_dny_ip.o	# an XDP program of xdp-too
 
 # Host a has no daemon.
 setup_file() {
+	daemon_path "packets go by XDP"
 	requires root io=xdp xdp-filter xdp-loader xdpdump tcpdump
 	hosts_up 3000
 	daemon_up b

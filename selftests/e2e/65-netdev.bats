@@ -153,6 +153,7 @@ remove() {
 # The peer's interface receives in a thread that only runs on an idle processor, and none is idle.
 # The programs exchange datagrams for as long as they are not ended.
 @test "xroce ah --detail names an address handle whose next hop is gone" {
+	daemon_path "the kernel finds the next hops of direct contexts"
 	local server client
 
 	hosts_up

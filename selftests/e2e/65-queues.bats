@@ -8,6 +8,7 @@ load helpers
 load datagram
 
 setup_file() {
+	daemon_path "packets go by XDP"
 	requires root io=xdp
 	hosts_up "$MTU" 2
 	daemons_up

@@ -5,6 +5,7 @@
 load helpers
 
 setup_file() {
+	daemon_path "packets go by XDP"
 	requires root io=xdp
 }
 

@@ -7,6 +7,7 @@ load helpers
 QUEUES=40
 
 setup_file() {
+	daemon_path "packets go by XDP"
 	requires root io=xdp
 	hosts_up "$MTU" 40
 	daemons_up

@@ -128,6 +128,7 @@ has() {
 @test "messages to the journal have fields" {
 	local server stranger
 
+	daemon_path "it does not see the requests of direct programs"
 	start_journal
 	JOURNAL_STREAM=$(stat -c %d:%i "$RUN/b/log") daemon_up b --log-level debug
 	run run_on b "$BIN/rdma_refusals" -g "$(gid_index b "$B4")"

@@ -4,6 +4,7 @@
 
 load helpers
 
+LOOKS="of direct QPs, looks show the last of several changes, and no NAKs"
 QPS=6000 # of one program: with their end more events than the daemon keeps
 
 setup_file() {
@@ -63,6 +64,7 @@ sum() {
 @test "xroce monitor prints the life of a queue pair with its program, a line for each event" {
 	local lines
 
+	daemon_path "$LOOKS"
 	monitor_on a
 	both ibv_rc_pingpong -g @4 -n 10
 	left() { grep -q client_left "$EVENTS"; }
@@ -80,6 +82,7 @@ sum() {
 @test "events are JSON with -j, and filters select them by name and value" {
 	local before
 
+	daemon_path "$LOOKS"
 	before=$(date +%s)
 	monitor_on a -j event qp_state,qp_created comm ibv_rc_pingpong
 	both ibv_rc_pingpong -g @4 -n 10
@@ -116,6 +119,7 @@ sum() {
 @test "errors of queue pairs have the reason that xroce qp shows, and NAKs their kind" {
 	local reason
 
+	daemon_path "$LOOKS"
 	monitor_on a -j
 	both "$BIN/rdma_verify" -g @4 -n 2 -t wrong-variant
 	event '.event == "qp_error" and .reason == "a request of the peer was refused" and .status == "remote access"'
@@ -140,6 +144,7 @@ sum() {
 @test "NAKs and hits of fault rules are summed, and no one is missing" {
 	local sent hits
 
+	daemon_path "$LOOKS"
 	ctl a fault xra rules 'drop rx prob 2%'
 	sent=$(counter a seq_naks_sent)
 	monitor_on a -j
@@ -188,6 +193,7 @@ queue_error() {
 }
 
 @test "errors of CQs and SRQs are events, and the last error of their queues" {
+	daemon_path "direct QPs of one context send no packets to each other"
 	spawn a "$BATS_TEST_TMPDIR/program" "$BIN/rdma_watch" queues $((60 * ${SLOW:-1}))
 	ready() { grep -q ready "$BATS_TEST_TMPDIR/program"; }
 	wait_for 20 ready

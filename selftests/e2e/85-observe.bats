@@ -7,6 +7,7 @@ load helpers
 # A pair of ib_write_bw runs during all tests of this file.
 setup_file() {
 	requires root
+	daemon_path "maps, pauses and uses of regions are of objects that the daemon has"
 	hosts_up
 	daemons_up
 	both -t 210 ib_write_bw -x @4 -F -D $((200 * SLOW)) -q 2 >/dev/null 2>&1 3>&- &

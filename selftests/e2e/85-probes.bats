@@ -6,6 +6,7 @@ load helpers
 
 setup_file() {
 	requires root bpftrace python3
+	daemon_path "the probes are those of the daemon"
 	hosts_up
 	daemons_up
 	readelf -n "$XROCED" | grep -q 'Provider: xroce' || skip "built without <sys/sdt.h>"

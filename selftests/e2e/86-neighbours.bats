@@ -7,6 +7,7 @@ load helpers
 
 setup_file() {
 	requires root
+	daemon_path "it does not access the memory of direct programs"
 	[[ -c /dev/fuse ]] || skip "needs /dev/fuse"
 	hosts_up
 	daemons_up

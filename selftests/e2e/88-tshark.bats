@@ -98,7 +98,7 @@ field_values() {
 	requires io=xdp	# sockets leave checksums and segmentation to the interface
 	local bad no_checksum='|| udp.checksum != 0'
 
-	[[ ${XR_IO:-xdp} == xdp ]] || no_checksum=
+	[[ $(packets_by) == xdp ]] || no_checksum=
 	bad=$(tshark -o ip.check_checksum:TRUE -r "$RUN/pcap" \
 		-Y "udp.port == 4791 && (ip.checksum.status == 0 || udp.length.bad $no_checksum)" 2>/dev/null)
 	echo "$bad" | head -n 5

@@ -10,6 +10,7 @@ load helpers
 }
 
 @test "traffic within one host sends no packets" {
+	daemon_path "its loopback sends none"
 	counter_unchanged a tx_packets both_on_a -t 60 ibv_rc_pingpong -g @4 -c -n $((100 / SLOW))
 	(($(counter a loopback_operations) > 0))
 }

@@ -6,6 +6,7 @@ load helpers
 
 setup_file() {
 	requires root
+	daemon_path "the demo shows BPF maps"
 }
 
 teardown_file() {

@@ -23,12 +23,19 @@ requires() {
 		case $item in
 		root) ((EUID == 0)) || skip "needs root" ;;
 		pmtu=*) ((PMTU >= ${item#*=})) || skip "path MTU ${item#*=} needs Linux 6.6, this is $(uname -r)" ;;
-		io=xdp) [[ ${XR_IO:-xdp} == xdp ]] || skip "XDP only" ;;
-		path=daemon) [[ ${XR_PATH:-daemon} == daemon ]] || skip "not with direct contexts" ;;
-		io=socket) [[ ${XR_IO:-xdp} == socket ]] || skip "UDP sockets only" ;;
+		io=xdp) [[ $(packets_by) == xdp ]] || skip "XDP only" ;;
+		io=socket) [[ $(packets_by) == socket ]] || skip "UDP sockets only" ;;
 		*) command -v "$item" >/dev/null || skip "needs the program $item" ;;
 		esac
 	done
+}
+
+# daemon_path REASON: the programs that the test runs from here on go the daemon's way, whatever XR_PATH says. In setup_file:
+# the whole file runs as without XR_PATH. For what direct contexts do not have (docs/direct.md).
+daemon_path() {
+	echo "by the daemon: $1"
+	export XROCE_PATH=daemon
+	[[ -n ${BATS_TEST_NUMBER-} ]] || export XR_PATH=
 }
 
 setup_file() {
@@ -99,6 +106,20 @@ counter_unchanged() {
 	before=$(counter "$1" "$2")
 	"${@:3}"
 	equal "$2 on host $1" "$(counter "$1" "$2")" "$before"
+}
+
+# grows_within HOST MIN COMMAND...: the command succeeds, and its QPs reach each other on the host: at least MIN operations
+# by the daemon's loopback, or as many packets of direct contexts
+grows_within() {
+	local name=loopback_operations
+
+	! direct_contexts || name=rx_packets
+	counter_grows "$1" "$name" "${@:2}"
+}
+
+# injected HOST: prints the number of faults that the workers of the daemon and direct contexts have injected into packets
+injected() {
+	status_of "$1" '([.workers[].faults] | add) + .slots.faults'
 }
 
 # no_bad_packets MIN: either host sent and received more than MIN packets, none malformed or with a wrong ICRC

@@ -5,7 +5,7 @@
 
 # Makes rdma_memory check the tiers of regions. Its owner must run on host a.
 show_tier() {
-	[[ ${XR_PATH-} != direct ]] || return 0 # whose regions have none
+	! direct_contexts || return 0 # whose regions have none
 	export RDMA_MEMORY_TIER=$BATS_TEST_TMPDIR/tier
 
 	cat >"$RDMA_MEMORY_TIER" <<-END

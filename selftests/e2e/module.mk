@@ -21,18 +21,23 @@ $(foreach f,$(E2E_LONG),$(eval \
 E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unreliable.bats 30-verify.bats 31-workloads.bats \
 	40-protection.bats 49-rdmacm.bats 50-loss.bats 70-events.bats)
 E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-start.bats 16-interfaces.bats \
-	17-ways.bats 18-lend.bats 18-lend-ring.bats 18-netem.bats 19-direct-peers.bats 19-direct-rdmacm.bats \
-	19-direct-users.bats 19-direct-verdict.bats 19-direct-view.bats 37-unmap.bats 59-kubernetes.bats \
-	60-coexist.bats 61-other-xdp.bats 65-netdev.bats 65-queues.bats 66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
+	17-ways.bats 18-lend.bats 18-lend-ring.bats 18-netem.bats 19-direct-auto.bats 19-direct-capture.bats \
+	19-direct-peers.bats 19-direct-rdmacm.bats 19-direct-users.bats 19-direct-verdict.bats 19-direct-view.bats \
+	37-unmap.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats 65-netdev.bats 65-queues.bats 66-gso.bats \
+	66-many-queues.bats 67-one-namespace.bats)
 socket_name = socket/$(basename $(notdir $1))
 $(foreach f,$(E2E_SOCKET),$(eval \
 	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),host root)))
 $(foreach f,$(filter-out $(E2E_SOCKET) $(E2E_LONG) $(E2E_OWN_WAY),$(E2E_FILES)),$(eval \
 	$(call suite,long/$(call socket_name,$(f)),900,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),root long)))
-# The same with direct contexts, whose engine runs in the program
+# The same with direct contexts, whose engine runs in the program; without files in which all programs go the daemon's way
 E2E_DIRECT := $(addprefix selftests/e2e/,26-xrc.bats 30-verify.bats 35-memory.bats 36-regions.bats 37-direct.bats 70-events.bats)
+E2E_BY_DAEMON := $(addprefix selftests/e2e/,48-gloo.bats 85-observe.bats 85-probes.bats 86-neighbours.bats 98-demo.bats)
+direct_name = direct/$(basename $(notdir $1))
 $(foreach f,$(E2E_DIRECT),$(eval \
-	$(call suite,direct/$(basename $(notdir $(f))),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),host root)))
+	$(call suite,$(call direct_name,$(f)),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),host root)))
+$(foreach f,$(filter-out $(E2E_DIRECT) $(E2E_LONG) $(E2E_OWN_WAY) $(E2E_BY_DAEMON),$(E2E_FILES)),$(eval \
+	$(call suite,long/$(call direct_name,$(f)),900,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),root long)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
 	$(E2E_NEEDS),root long))
 $(eval $(call suite,long/e2e/49-rdmacm-many,3600,XR_CONNECTS=100000 bats --tap --filter killed \

@@ -61,13 +61,6 @@ bool expect_ok(struct owner *o, const char *step, int result)
 	return expect(o, step, result, 0);
 }
 
-bool is_direct(void)
-{
-	const char *path = getenv("XROCE_PATH");
-
-	return path && !strcmp(path, "direct");
-}
-
 bool expect_tier(struct owner *o, const struct ibv_mr *mr, const char *tier)
 {
 	const char *command = getenv("RDMA_MEMORY_TIER");

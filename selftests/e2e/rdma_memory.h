@@ -42,8 +42,6 @@ bool expect_ok(struct owner *o, const char *step, int result);
 
 struct ibv_mr *reg(struct owner *o, void *p, size_t len, int access);
 bool dereg(struct owner *o, struct ibv_mr *mr);
-/* The context of the program is direct. */
-bool is_direct(void);
 /*
  * Checks the tier of a region, by the command in RDMA_MEMORY_TIER, which gets the L_Key as its
  * argument. Without that variable: any tier will do.

@@ -282,7 +282,7 @@ static void rate(struct objects *o)
 				     .dgid.raw = { [10] = 0xff, 0xff, 198, 51, 100, 7 } } }),      \
 	  "no route from the GID of sgid_index")                                                   \
 	X(ah_from_wc(o), "wc_flags 0x0; port 1, IBV_WC_GRH")                                       \
-	X(xrcd(o, 0, 0), "oflags lacks O_CREAT")                                                   \
+	X(xrcd(o, 0, 0), is_direct() ? "shares no XRC domain of a file" : "oflags lacks O_CREAT")  \
 	X(mcast(o->qp, true, 0xff), "the QP is not of type UD")                                    \
 	X(mcast(o->ud, true, 0xfe), "the GID is no multicast group")                               \
 	X(mcast(o->ud, false, 0xff), "not attached to the group")                                  \

@@ -128,6 +128,13 @@ int next_completion(struct ibv_cq *cq, struct ibv_wc *wc, double seconds)
 
 /* ---- QP states ------------------------ */
 
+bool is_direct(void)
+{
+	const char *path = getenv("XROCE_PATH");
+
+	return path && !strcmp(path, "direct");
+}
+
 uint8_t ack_timeout(void)
 {
 	return getenv("XR_SLOW") ? 18 : 14;

@@ -38,6 +38,9 @@ struct ibv_context *open_device(const char *name);
 /* Returns the GID with this index of port 1, or a zero GID if there is none. */
 union ibv_gid own_gid(struct ibv_context *ctx, int gid_index);
 
+/* Returns true if XROCE_PATH says that the contexts of the program are direct. */
+bool is_direct(void);
+
 /*
  * Returns all attributes that the functions below use, with values for most tests: path MTU 1024,
  * PSN 0, 8 outstanding READs and atomics in each direction, 7 retries, unlimited RNR retries, no

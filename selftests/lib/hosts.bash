@@ -34,11 +34,21 @@ A4=10.77.0.1 B4=10.77.0.2 A6=fd77::1 B6=fd77::2
 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 
-# XR_PATH: how device contexts of the programs work. Slots for direct ones are UDP sockets.
+# XR_PATH: how device contexts of the programs work
 export XROCE_PATH=${XR_PATH:-${XROCE_PATH:-daemon}}
-if [[ -n ${XR_PATH-} ]]; then
-	export XR_IO=${XR_IO:-socket}
-fi
+
+# direct_contexts: whether device contexts of the programs are to be direct
+direct_contexts() {
+	[[ $XROCE_PATH == direct ]]
+}
+
+# packets_by: prints the way of the daemons' packets, XR_IO: xdp unless it says so. Slots for direct contexts are UDP sockets.
+packets_by() {
+	local way=xdp
+
+	[[ ${XR_PATH:-daemon} == daemon ]] || way=socket
+	echo "${XR_IO:-$way}"
+}
 
 kernel_at_least() {
 	[[ $(printf '%s\n' "$1" "$(uname -r)" | sort -V | head -n 1) == "$1" ]]
@@ -174,7 +184,7 @@ daemon_up() {
 	shift
 	# Do not spin where four busy processes share one emulated processor. The map of 2 million keys takes seconds there.
 	((SLOW == 1)) || set -- --spin-us 0 --max-mr 65536 "$@"
-	[[ -z ${XR_IO-} ]] || set -- --io "$XR_IO" "$@"
+	[[ $(packets_by) == xdp ]] || set -- --io "$(packets_by)" "$@"
 	[[ -z ${XR_WORKERS-} ]] || set -- --workers "$XR_WORKERS" "$@"
 	ASAN_OPTIONS=detect_leaks=${DAEMON_LEAKS:-1} nsenter --net="/run/netns/$ID-$h" -- \
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
