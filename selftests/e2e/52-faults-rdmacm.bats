@@ -88,6 +88,7 @@ address_of() {
 	ctl a fault xra rules 'dup tx mads; delay 1us rx mads'
 	pair -c a rping -s -a "$A4" -p "$PORT" -C 3 -- rping -c -a "$A4" -p "$PORT" -C 3
 	(($(rule a 0 hits) >= 5 && $(rule a 1 hits) >= $(rule a 0 hits)))
+	daemon_path "the kernel copies datagrams of groups to direct contexts, also to that of the sender"
 	ctl a fault xra rules 'delay 1us tx opcode UD_SEND_ONLY_IMM; delay 1us rx opcode UD_SEND_ONLY_IMM'
 	lost=$(counter a no_receive)
 	multicast a
