@@ -166,13 +166,12 @@ static int check_request(struct xp_host *h, const struct xr_reg_mr_req *q, size_
  * Memory that the daemon would pin counts as registered, before it is brought into memory. That on
  * demand does not, nor do device memory and null regions.
  */
-static int count_pages(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q)
+static int add_pages(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q)
 {
 	uint64_t in_page = q->addr % XR_CLAIM_PAGE, pages;
 	int err;
 
-	if (known_access(q->access) & XR_ACCESS_ON_DEMAND || !q->length ||
-	    (q->segments && q->segment[0].kind != XR_SEG_FD))
+	if (known_access(q->access) & XR_ACCESS_ON_DEMAND || !q->length)
 		return 0;
 	pages = q->length / XR_CLAIM_PAGE +
 		(in_page + q->length % XR_CLAIM_PAGE + XR_CLAIM_PAGE - 1) / XR_CLAIM_PAGE;
@@ -184,34 +183,49 @@ static int count_pages(struct xp_host *h, struct xp_mr_memory *m, const struct x
 	return err;
 }
 
+static int not_mapped(struct xp_host *h, const struct xr_reg_mr_req *q, int err)
+{
+	return xp_host_refuse(h, err,
+			      "memory at 0x%llx, length %llu, is not mapped or not accessible as "
+			      "requested",
+			      (unsigned long long)q->addr, (unsigned long long)q->length);
+}
+
+/* Memory at an address of the program */
+static int lay_out_address(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q,
+			   uint32_t access)
+{
+	int err;
+
+	one_segment(m, q->addr, q->length);
+	if (q->length && q->addr < LOWEST)
+		return not_mapped(h, q, -EFAULT);
+	if (access & XR_ACCESS_ON_DEMAND)
+		return 0;
+	err = add_pages(h, m, q);
+	if (err)
+		return err;
+	err = xp_populate_pages(q->addr, q->length, access & XR_ACCESS_WRITE);
+	return err ? not_mapped(h, q, err) : 0;
+}
+
 static int lay_out(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q,
 		   const struct xp_call *call)
 {
 	uint32_t access = known_access(q->access);
-	bool on_demand = access & XR_ACCESS_ON_DEMAND;
-	int err = count_pages(h, m, q);
+	int err;
 
-	if (err)
-		return err;
-	if (q->segments)
-		return lay_out_segment(h, m, access, q, call);
-	if (on_demand && !q->addr && q->length == UINT64_MAX) {
+	if (q->segments) {
+		err = q->segment[0].kind == XR_SEG_FD ? add_pages(h, m, q) : 0;
+		return err ? err : lay_out_segment(h, m, access, q, call);
+	}
+	if (access & XR_ACCESS_ON_DEMAND && !q->addr && q->length == UINT64_MAX) {
 		one_segment(m, 0, UINT64_MAX);
 		whole_address_space(m->seg);
 		m->nseg = 2;
 		return 0;
 	}
-	one_segment(m, q->addr, q->length);
-	if (q->length && q->addr < LOWEST)
-		err = -EFAULT;
-	else if (!on_demand)
-		err = xp_populate_pages(q->addr, q->length, access & XR_ACCESS_WRITE);
-	if (err)
-		xp_host_refuse(h, err,
-			       "memory at 0x%llx, length %llu, is not mapped or not accessible as "
-			       "requested",
-			       (unsigned long long)q->addr, (unsigned long long)q->length);
-	return err;
+	return lay_out_address(h, m, q, access);
 }
 
 static void free_memory(struct xp_mr_memory *m)
