@@ -296,7 +296,7 @@ pid_of_daemon() {
 }
 
 @test "a context without rings is named" {
-	ulimit -S -f $((20 << 10))
+	ulimit -S -f $((32 << 10)) # the view has room, its rings do not
 	runs
 	ulimit -S -f unlimited
 	capture_on b -w "$RUN/none.pcapng"
