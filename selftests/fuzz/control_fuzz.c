@@ -398,8 +398,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < CLIENTS; i++)
 		disconnect(&conn[i]);
 	regain_gsi();
-	check_nothing_left();
+	/* which free their users */
 	forget_connections();
+	check_nothing_left();
 	MUST(next_fd() == first_fd);
 	return 0;
 }
