@@ -335,6 +335,11 @@ static int packets(const struct xp_host *h)
 	return h->socket->fd;
 }
 
+static uint64_t received(const struct xp_host *h)
+{
+	return __atomic_load_n(&h->received, __ATOMIC_RELAXED);
+}
+
 __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.version = XR_VERSION,
 	.view = xp_view_new,
@@ -348,6 +353,7 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.call = call_with_faults,
 	.kick = xp_host_kick,
 	.poll = xp_host_poll,
+	.received = received,
 	.wait = xp_host_wait,
 	.packets = packets,
 	.fault = xt_guard_fault,

@@ -73,10 +73,17 @@ struct xp_host_ops {
 	/* A doorbell was rung: sends, unless another thread will. Any thread, also in a signal. */
 	void (*kick)(struct xp_host *h);
 	/*
-	 * A CQ is empty: receives. Returns true if there may be completions now. As kick().
-	 * watches: the thread waits until packets() is readable before it comes again
+	 * A CQ is empty: receives. Returns false if another thread has the engine, which does so
+	 * instead, else there may be completions now. As kick().
+	 * watches: the thread waits until packets() is readable before it comes again, so it has
+	 * a little time for the round of another thread
 	 */
 	bool (*poll)(struct xp_host *h, bool watches);
+	/*
+	 * Returns the number of times that any thread has received packets. It grows after they
+	 * have left packets(), and before the events that they cause.
+	 */
+	uint64_t (*received)(const struct xp_host *h);
 	/*
 	 * Runs rounds until fd, an event socket, is readable. A cancellation point. Returns 0 or
 	 * -EINTR.

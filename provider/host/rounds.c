@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <time.h>
 
@@ -44,6 +45,13 @@
  * apart, and a poll may come in between.
  */
 #define KEEP_NS 10000u
+/*
+ * A program that was woken by a packet waits so long for the round of another thread, usually the
+ * progress thread, which the packet has woken as well. It may have lost its processor for some
+ * milliseconds. It does not wait longer: that thread may be in a page fault that this one is to
+ * resolve.
+ */
+#define OTHERS_NS 100000000u
 /* Time until the kernel, or a peer of this host, is asked again to take packets */
 #define TX_RETRY_NS 100000
 
@@ -89,6 +97,11 @@ static void answer_doorbells(struct xp_host *h)
 	}
 }
 
+static void note_received(struct xp_host *h)
+{
+	__atomic_store_n(&h->received, h->received + 1, __ATOMIC_RELAXED);
+}
+
 static unsigned int receive(struct xp_host *h)
 {
 	unsigned int total = 0, n, i;
@@ -97,9 +110,13 @@ static unsigned int receive(struct xp_host *h)
 		n = xd_socket_recv(h->socket, h->frames, XD_BATCH, h->now);
 		if (!n) {
 			/* messages without a packet for the engine: their counters have changed */
-			h->refused |= xd_const_udp_of(h->socket)->rx.count;
+			if (xd_const_udp_of(h->socket)->rx.count) {
+				h->refused = true;
+				note_received(h);
+			}
 			break;
 		}
+		note_received(h);
 		total += n;
 		n = xp_page_rx(h, &h->page, n);
 		xt_engine_rx(h->engine, h->frames, n, h->now);
@@ -233,14 +250,34 @@ static void do_posted(struct xp_host *h)
 
 /* ---- the lock ----------------------------------------------------------------------------- */
 
-static bool try_enter(struct xp_host *h)
+/* Has the lock. Gives it back if the daemon has ended, and returns false. */
+static bool may_stay(struct xp_host *h)
 {
-	if (pthread_mutex_trylock(&h->lock))
-		return false;
 	if (__builtin_expect(!h->ended, true))
 		return true;
 	pthread_mutex_unlock(&h->lock);
 	return false;
+}
+
+static bool try_enter(struct xp_host *h)
+{
+	return !pthread_mutex_trylock(&h->lock) && may_stay(h);
+}
+
+/* Waits OTHERS_NS at most. */
+static bool enter_soon(struct xp_host *h)
+{
+	uint64_t since;
+
+	if (!pthread_mutex_trylock(&h->lock))
+		return may_stay(h);
+	since = xp_host_clock();
+	while (pthread_mutex_trylock(&h->lock)) {
+		if (xp_host_clock() - since > OTHERS_NS)
+			return false;
+		sched_yield();
+	}
+	return may_stay(h);
 }
 
 /*
@@ -356,7 +393,7 @@ static bool ticks(const struct xp_host *h)
 bool xp_host_poll(struct xp_host *h, bool watches)
 {
 	int saved = errno;
-	bool entered = try_enter(h);
+	bool entered = watches ? enter_soon(h) : try_enter(h);
 	unsigned int n;
 
 	if (entered) {

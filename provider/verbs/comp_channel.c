@@ -24,23 +24,88 @@ static uint32_t *cq_counter(const void *record)
 /* ---- channels of direct contexts ----------------------------------------------- */
 
 /*
+ * Disarms a CQ that is armed for any completion, if packets were received since it was armed.
+ * unsure: they may have been
+ */
+static bool take_arming(struct xp_cq *cq, uint64_t received, bool unsure)
+{
+	bool taken = false;
+	uint32_t *word;
+
+	xp_lock(&cq->lock); /* against ibv_resize_cq() */
+	word = &cq->ring.queue->word;
+	if (__atomic_load_n(word, __ATOMIC_RELAXED) & XR_ARM_ANY &&
+	    (unsure || cq->armed_at != received))
+		taken = __atomic_exchange_n(word, 0, __ATOMIC_ACQ_REL);
+	xp_unlock(&cq->lock);
+	return taken;
+}
+
+/*
+ * An early event: a packet made the descriptor readable, but it made no event. Programs may take
+ * EAGAIN for an error then, but have to handle an event whose CQ is empty. It is one of a CQ that
+ * is armed, and disarms it as all events do. So whoever reads events until there are no more comes
+ * to an end, and as no packet causes two, whoever arms the CQ again waits for the next packet.
+ * Returns NULL if no CQ has been armed since before the packets.
+ */
+static struct xp_cq *make_early_event(struct xp_channel *ch, bool unsure)
+{
+	const struct xp_context *ctx = ch->ctx;
+	uint64_t received = ctx->host_ops->received(ctx->host);
+	struct xp_cq *cq;
+
+	pthread_mutex_lock(&ch->ibch.context->mutex);
+	for (cq = ch->cqs; cq && !take_arming(cq, received, unsure); cq = cq->next_on_channel)
+		;
+	if (cq) {
+		pthread_mutex_lock(&ch->events->lock);
+		cq->comp_early++;
+		pthread_mutex_unlock(&ch->events->lock);
+	}
+	pthread_mutex_unlock(&ch->ibch.context->mutex);
+	return cq;
+}
+
+/*
+ * The packets that made the descriptor readable were received before this round, or by it. All
+ * that they cause is done then, as rounds follow each other. If another thread does not end its
+ * round soon, they may still be in the socket.
+ */
+static int read_after_round(struct xp_channel *ch, struct xp_cq **cq)
+{
+	const struct xp_context *ctx = ch->ctx;
+	const struct xp_channel *wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
+	bool done = ctx->host_ops->poll(ctx->host, wakes);
+	int err;
+
+	err = xp_event_read(ch->events, cq, cq_counter);
+	if (err != -EAGAIN || wakes != ch)
+		return err;
+	*cq = make_early_event(ch, !done);
+	return *cq ? 0 : -EAGAIN;
+}
+
+/*
  * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
  * packet wakes it without another thread in between.
  */
 static int read_direct(struct xp_channel *ch, struct xp_cq **cq)
 {
 	const struct xp_context *ctx = ch->ctx;
-	bool blocks = !xp_channel_never_blocks(ch);
-	int err = 0;
+	int err;
 
-	if (!blocks)
-		ctx->host_ops->poll(ctx->host, ctx->wakes);
+	if (xp_channel_never_blocks(ch)) {
+		err = read_after_round(ch, cq);
+		/* Another thread may just be writing the event of the CQ that was armed. */
+		if (err == -EAGAIN && __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED) == ch)
+			err = read_after_round(ch, cq);
+		return err;
+	}
 	do {
-		if (blocks)
-			err = ctx->host_ops->wait(ctx->host, ch->events->fd);
+		err = ctx->host_ops->wait(ctx->host, ch->events->fd);
 		if (!err)
 			err = xp_event_read(ch->events, cq, cq_counter);
-	} while (blocks && err == -EAGAIN); /* another thread has read it */
+	} while (err == -EAGAIN); /* another thread has read it */
 	return err;
 }
 
@@ -122,7 +187,7 @@ static struct xp_cq *notify_armed_cq(struct xp_channel *ch)
 		if (xp_cq_has_work(cq) &&
 		    __atomic_exchange_n(&cq->ring.queue->word, 0, __ATOMIC_ACQ_REL)) {
 			pthread_mutex_lock(&ch->events->lock);
-			cq->comp_read++;
+			cq->comp_early++;
 			pthread_mutex_unlock(&ch->events->lock);
 			break;
 		}

@@ -16,6 +16,7 @@ struct xp_channel {
 	uint32_t handle;
 	struct xp_event_socket *events;
 	struct xp_cq *cqs; /* under the mutex of struct ibv_context */
+	bool events_only;  /* packets do not make the descriptor readable: channel_set.h; atomic */
 };
 
 static inline struct xp_channel *xp_channel(struct ibv_comp_channel *ibch)

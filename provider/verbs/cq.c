@@ -5,6 +5,7 @@
 
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
+#include "provider/verbs/channel_set.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
@@ -145,7 +146,7 @@ static void wait_for_acks(struct xp_cq *cq)
 	struct ibv_cq *ibcq = &cq->ibcq;
 
 	pthread_mutex_lock(&ibcq->mutex);
-	while (ibcq->comp_events_completed != cq->comp_read ||
+	while (ibcq->comp_events_completed != cq->comp_read + cq->comp_early ||
 	       ibcq->async_events_completed != cq->async_read)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
@@ -163,9 +164,15 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 	if ((cq->nqps || cq->srqs) && xp_health(ctx) != XP_FORKED)
 		return -xp_refuse("ibv_destroy_cq", EBUSY, "%u QPs%s use the CQ", cq->nqps,
 				  cq->srqs ? " and XRC SRQs" : "");
+	/* Its memory ends, so ibv_get_cq_event() must not look any more whether it is armed. */
+	if (ibcq->channel)
+		xp_channel_leave(cq);
 	err = xp_release(ctx, XR_MSG_DESTROY_CQ, ibcq->handle, &rep);
-	if (err)
+	if (err) {
+		if (ibcq->channel)
+			xp_channel_join(cq, ibcq->channel);
 		return -err;
+	}
 	if (xp_health(ctx) != XP_FORKED) {
 		if (ibcq->channel)
 			xp_event_forget(xp_channel(ibcq->channel)->events, (uintptr_t)cq,
@@ -173,8 +180,6 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 		xp_event_forget(ctx->async, (uintptr_t)cq, rep.async_events, &cq->async_read);
 		wait_for_acks(cq);
 	}
-	if (ibcq->channel)
-		xp_channel_leave(cq);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	free(cq->qps);
@@ -197,5 +202,7 @@ int xp_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return -xp_refuse("ibv_modify_cq", EOPNOTSUPP, "attr_mask 0x%x, known 0x%x",
 				  attr->attr_mask, IBV_CQ_ATTR_MODERATE);
+	if (ibcq->channel && req.count > 1 && req.period)
+		xp_channel_events_only(xp_channel(ibcq->channel));
 	return -xp_request(xp_cq(ibcq)->ctx, XR_MSG_MODIFY_CQ, &req, sizeof(req), NULL, 0);
 }

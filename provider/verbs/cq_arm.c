@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "provider/base/debug.h"
+#include "provider/host/host.h"
 #include "provider/verbs/channel_set.h"
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
@@ -41,6 +42,15 @@ int xp_cq_ask_for_event(struct xp_cq *cq)
 	return err == -EIO ? 0 : -err;
 }
 
+/* Needs cq->lock. A CQ that was armed before stays armed since then. */
+static void note_time(struct xp_cq *cq)
+{
+	const struct xp_context *ctx = cq->ctx;
+
+	if (ctx->host && !(__atomic_load_n(&cq->ring.queue->word, __ATOMIC_RELAXED) & XR_ARM_ANY))
+		cq->armed_at = ctx->host_ops->received(ctx->host);
+}
+
 int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
@@ -48,7 +58,10 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	if (xp_health(xp_cq(ibcq)->ctx) == XP_FORKED)
 		return -xp_refuse("ibv_req_notify_cq", EIO, "%s", XP_FORKED_TEXT);
+	if (ibcq->channel && solicited_only)
+		xp_channel_events_only(xp_channel(ibcq->channel));
 	xp_lock(&cq->lock); /* against ibv_resize_cq() */
+	note_time(cq);
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);
 	ask = xp_cq_report_armed(cq);
 	xp_unlock(&cq->lock);

@@ -7,7 +7,6 @@ load helpers
 setup_file() {
 	requires root g++
 	[[ -e /usr/include/gloo/transport/ibverbs/device.h ]] || skip "needs the Debian package libgloo-dev"
-	daemon_path "it takes EAGAIN of ibv_get_cq_event for an error"
 	hosts_up
 	daemons_up
 	g++ -O1 -w -o "$RUN/gloo_sums" selftests/e2e/gloo_sums.cc -lgloo

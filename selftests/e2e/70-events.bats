@@ -66,6 +66,20 @@ saw() {
 	run_on a timeout $((60 * SLOW)) "$BIN/rdma_notify" -n "$(iterations 5000)" moderate
 }
 
+@test "a program that waits for the descriptor of a channel takes an event, never an error" {
+	both "$BIN/rdma_channel" pingpong -g @4
+	both -t 60 "$BIN/rdma_channel" beside -g @4
+}
+
+@test "each event of a channel that does not block needs an arming, and is waited for" {
+	both "$BIN/rdma_channel" count -g @4
+}
+
+@test "the descriptor of a channel is quiet while solicited completions are waited for, and moderated ones held" {
+	both "$BIN/rdma_channel" solicited -g @4
+	both "$BIN/rdma_channel" moderated -g @4
+}
+
 @test "traffic works after address and link changes" {
 	on b ip address replace "$B6/64" dev vb nodad
 	wait_for 5 on b ping -q -c 1 -W 1 "$A4"

@@ -6,9 +6,9 @@ E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter $(addprefix selftests/e2e/,39-limits-% 57-ceph.bats),$(E2E_FILES))
 E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
-	borrow borrow_ring hanging_fs hostile mad_flood rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect \
-	rdma_datagram rdma_direct \
-	rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory rdma_migrate \
+	borrow borrow_ring hanging_fs hostile mad_flood rdma_channel rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect \
+	rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory \
+	rdma_migrate \
 	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_unmap rdma_verify \
 	rdma_watch rdma_xrc spoil_rings tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
 
@@ -32,7 +32,7 @@ $(foreach f,$(filter-out $(E2E_SOCKET) $(E2E_LONG) $(E2E_OWN_WAY),$(E2E_FILES)),
 	$(call suite,long/$(call socket_name,$(f)),900,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),root long)))
 # The same with direct contexts, whose engine runs in the program; without files in which all programs go the daemon's way
 E2E_DIRECT := $(addprefix selftests/e2e/,26-xrc.bats 30-verify.bats 35-memory.bats 36-regions.bats 37-direct.bats 70-events.bats)
-E2E_BY_DAEMON := $(addprefix selftests/e2e/,48-gloo.bats 85-observe.bats 85-probes.bats 86-neighbours.bats 98-demo.bats)
+E2E_BY_DAEMON := $(addprefix selftests/e2e/,85-observe.bats 85-probes.bats 86-neighbours.bats 98-demo.bats)
 direct_name = direct/$(basename $(notdir $1))
 $(foreach f,$(E2E_DIRECT),$(eval \
 	$(call suite,$(call direct_name,$(f)),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),host root)))
@@ -86,6 +86,9 @@ $(eval $(call verbs_program,rdma_limits))
 
 # Causes the asynchronous events of queue pairs.
 $(eval $(call verbs_program,rdma_events))
+
+# Waits for the descriptor of a completion channel, then takes the event.
+$(eval $(call verbs_program,rdma_channel,,-lpthread))
 
 # Waits for completion events.
 $(eval $(call verbs_program,rdma_notify,,-lpthread))
