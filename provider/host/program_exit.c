@@ -12,7 +12,7 @@
 
 /* Time for a round of another thread, which may have the engine just then */
 #define WAIT_NS 10000000
-#define SECOND_NS 1000000000
+#define ATTEMPTS 100
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct xp_host *hosts; /* that are open */
@@ -41,15 +41,14 @@ void xp_exit_remove(struct xp_host *h)
 /* Another thread may hold the lock for long, or be the one that exits, in a signal handler. */
 static bool enter(struct xp_host *h)
 {
-	struct timespec until;
+	const struct timespec a_while = { .tv_nsec = WAIT_NS / ATTEMPTS };
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += WAIT_NS;
-	if (until.tv_nsec >= SECOND_NS) {
-		until.tv_sec++;
-		until.tv_nsec -= SECOND_NS;
+	for (int i = 0; i < ATTEMPTS; i++) {
+		if (!pthread_mutex_trylock(&h->lock))
+			return true;
+		nanosleep(&a_while, NULL);
 	}
-	return !pthread_mutex_clocklock(&h->lock, CLOCK_MONOTONIC, &until);
+	return false;
 }
 
 __attribute__((destructor)) static void end(void)

@@ -150,11 +150,17 @@ static void run(struct xp_host *h)
 		xp_captures_round(h);
 }
 
+/* Other threads look at it without the lock. */
+static void set_held(struct xp_host *h, bool held)
+{
+	__atomic_store_n(&h->held, held, __ATOMIC_RELAXED);
+}
+
 static void send_all(struct xp_host *h)
 {
 	uint64_t again = h->now + TX_RETRY_NS;
 
-	h->held = false;
+	set_held(h, false);
 	xd_socket_tx_flush(h->socket, false);
 	if (xd_socket_tx_pending(h->socket) && h->next > again)
 		__atomic_store_n(&h->next, again, __ATOMIC_RELAXED);
@@ -198,7 +204,7 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 	h->refused = false;
 	__atomic_store_n(&h->posts, 0, __ATOMIC_RELAXED);
 	hold = (n && !was_held && hold) || keeps(h, keep);
-	h->held = hold && !rung && may_hold(h) && xd_udp_queued(h->socket);
+	set_held(h, hold && !rung && may_hold(h) && xd_udp_queued(h->socket));
 	if (!h->held)
 		send_all(h);
 	else if (!was_held)
@@ -226,7 +232,8 @@ static void note_poll(struct xp_host *h, uint64_t most, bool work)
 {
 	uint64_t gap = h->now - h->polled, end = work ? xp_host_clock() : h->now;
 
-	h->covered += (gap < most ? gap : most) + (end - h->now);
+	__atomic_store_n(&h->covered, h->covered + (gap < most ? gap : most) + (end - h->now),
+			 __ATOMIC_RELAXED);
 	__atomic_store_n(&h->active, end, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->polled, end, __ATOMIC_RELAXED);
 }
