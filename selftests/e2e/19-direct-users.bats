@@ -34,7 +34,10 @@ spawn() {
 # perftest PROGRAM ARG...: between both hosts
 perftest() {
 	both -t 40 "$@" -F
-	has_result "$OUT/client"
+	has_result "$OUT/client" || {
+		show_output
+		return 1
+	}
 	grep -q 'direct: the transport runs in this process, by a restricted io_uring' "$OUT/client"
 	grep -q 'direct: the transport runs in this process, by a restricted io_uring' "$OUT/server"
 }
