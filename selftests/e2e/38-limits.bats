@@ -88,7 +88,7 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 
 # bats test_tags=stock
 @test "queues are charged to the memory cgroup of the program" {
-	requires path=daemon # queues in the program take the pages that are used
+	daemon_path "queues in the program take the pages that are used"
 	memory_cgroup
 	daemon_up a
 	in_cgroup limits depth
