@@ -31,24 +31,20 @@ spawn() {
 		"${AS[@]}" "$XROCE" run -r "$RUN/$h" "$@" </dev/null >"$file" 2>&1 3>&- &
 }
 
-# perftest PROGRAM ARG...: between both hosts
-perftest() {
-	both -t 40 "$@" -F
-	has_result "$OUT/client" || {
-		show_output
-		return 1
-	}
+# by_ring PROGRAM ARG...: perftest of both hosts by io_urings
+by_ring() {
+	perftest "$@"
 	grep -q 'direct: the transport runs in this process, by a restricted io_uring' "$OUT/client"
 	grep -q 'direct: the transport runs in this process, by a restricted io_uring' "$OUT/server"
 }
 
 @test "perftest runs" {
-	perftest ib_write_bw -x @4 -n 500
-	perftest ib_write_lat -x @4 -n 500
-	perftest ib_send_bw -x @6 -n 500
-	perftest ib_read_lat -x @6 -n 500
-	perftest ib_send_lat -c UD -x @4 -n 500
-	perftest ib_atomic_lat -x @4 -n 500
+	by_ring ib_write_bw -x @4 -n 500
+	by_ring ib_write_lat -x @4 -n 500
+	by_ring ib_send_bw -x @6 -n 500
+	by_ring ib_read_lat -x @6 -n 500
+	by_ring ib_send_lat -c UD -x @4 -n 500
+	by_ring ib_atomic_lat -x @4 -n 500
 }
 
 @test "perftest runs within a host" {
@@ -57,8 +53,8 @@ perftest() {
 }
 
 @test "perftest waits for completion events" {
-	perftest ib_send_lat -e -x @4 -n 500
-	perftest ib_send_bw -e -x @6 -n 500
+	by_ring ib_send_lat -e -x @4 -n 500
+	by_ring ib_send_bw -e -x @6 -n 500
 }
 
 @test "one end is direct, the other goes the daemon's way" {
