@@ -25,6 +25,12 @@
 #define MOST_WORKERS 4
 /* Memory that the kernel charges for a packet of 4 KiB that waits in a socket */
 #define PACKET_CHARGE 8192
+/*
+ * Packets in flight of all workers together, where there are several. More of them wait in the
+ * peer's sockets than fit its processor's cache. A single worker needs more (engine_window), as nobody
+ * sends while it waits for ACKs. Measured: docs/performance-findings.md, "Two workers beside one".
+ */
+#define WORKERS_WINDOW 1536
 
 struct udp_io {
 	struct xd_io io; /* first */
@@ -155,8 +161,12 @@ static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket
 
 	if (room < t->window)
 		room = t->window;
+	if (w->workers > 1)
+		t->engine_window = WORKERS_WINDOW / w->workers;
 	if (t->engine_window > room)
 		t->engine_window = room;
+	if (t->engine_window < t->window)
+		t->engine_window = t->window;
 	if (t->short_window > t->engine_window)
 		t->short_window = t->engine_window;
 	t->ports = u->tx.port;
