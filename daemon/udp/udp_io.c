@@ -27,8 +27,8 @@
 #define PACKET_CHARGE 8192
 /*
  * Packets in flight of all workers together, where there are several. More of them wait in the
- * peer's sockets than fit its processor's cache. A single worker needs more (engine_window), as nobody
- * sends while it waits for ACKs. Measured: docs/performance-findings.md, "Two workers beside one".
+ * peer's sockets than fit its processor's cache. A single worker needs more, as nobody sends while
+ * it waits for ACKs. Measured: docs/performance-findings.md, "Two workers beside one".
  */
 #define WORKERS_WINDOW 1536
 
