@@ -21,7 +21,7 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 void xt_req_data_headers(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
 	const struct xt_swqe *w = xt_swqe(qp, at->index);
-	bool first = at->psn == w->psn, last = at->psn + 1 == w->psn + w->npsn;
+	bool first = at->psn == w->psn, last = at->psn + at->span == w->psn + w->npsn;
 
 	p->opcode = xt_data_opcode(w, first, last);
 	/* IBTA 9.2.3: only packets that complete a receive */
@@ -38,10 +38,11 @@ bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_p
 {
 	struct xt_swqe *w = xt_swqe(qp, at->index);
 	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
+	uint32_t most = at->span << qp->mtu_shift;
 	bool ok;
 
 	xt_req_data_headers(qp, at, p);
-	ok = xt_gather(qp, at->index, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
+	ok = xt_gather(qp, at->index, off, left < most ? left : most, &p->payload, &w->error);
 	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false) && !off)
 		xt_sq_read_ahead(qp, at->index);
 	return ok;

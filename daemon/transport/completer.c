@@ -294,20 +294,20 @@ static struct xt_swqe *expected(struct xt_qp *qp, const struct xt_rx *rx, uint32
 	return r->retired == r->loaded ? NULL : xt_swqe(qp, r->retired);
 }
 
-/* Advances the oldest request by one response packet. */
-static void accept_response(struct xt_qp *qp, struct xt_swqe *w)
+/* Advances the oldest request by response packets, of the same request on the wire. */
+static void accept_response(struct xt_qp *qp, struct xt_swqe *w, uint32_t packets)
 {
 	struct xt_requester *r = &qp->req;
-	bool whole_span = xt_req_read_span(qp, w, r->unacked) == 1;
+	bool whole_span = xt_req_read_span(qp, w, r->unacked) <= packets;
 	/* after a retry, the request may not have been resent and counted yet */
 	bool counted = xt_diff(r->next, r->unacked) > 0;
 
-	r->unacked++;
+	r->unacked += packets;
 	if (whole_span && counted)
 		r->rd_inflight--;
 	if (r->unacked == w->psn + w->npsn && !xt_sq_retire(qp))
 		return;
-	xt_req_progress(qp, 1);
+	xt_req_progress(qp, packets);
 	if (__builtin_expect(xt_diff(r->executed, r->unacked) >= 0, false))
 		go_on(qp);
 }
@@ -322,6 +322,9 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 		return rx->opcode == XR_OP_READ_RESP_ONLY && !rx->len;
 	if (xt_kind_of(w)->response != XT_RESPONSE_READ)
 		return false;
+	if (__builtin_expect(rx->packets > 1, false))
+		return i + rx->packets < w->npsn &&
+		       rx->packets < xt_req_read_span(qp, w, qp->req.unacked);
 	/* retries may split a READ differently, but its last packet is always a LAST or ONLY */
 	if (i + 1 == w->npsn && !(rx->flags & XR_OPF_END))
 		return false;
@@ -332,7 +335,7 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
  * Accepts a response whose data was stored, or whose writes are posted. Returns false if it must
  * wait for memory.
  */
-static bool stored(struct xt_step *step, struct xt_swqe *w, enum xt_side side,
+static bool stored(struct xt_step *step, struct xt_swqe *w, uint32_t packets, enum xt_side side,
 		   const struct xt_wc_error *error)
 {
 	struct xt_qp *qp = step->qp;
@@ -343,7 +346,7 @@ static bool stored(struct xt_step *step, struct xt_swqe *w, enum xt_side side,
 	}
 	xt_step_end(step);
 	if (side == XT_SIDE_NONE)
-		accept_response(qp, w);
+		accept_response(qp, w, packets);
 	else
 		xt_sq_fail(qp, *error);
 	return true;
@@ -369,7 +372,7 @@ static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 	src.step = &qp->park.step[XT_STEP_PLACE_POST];
 	l = xt_swqe_sgl(qp, qp->req.retired);
 	side = xt_scatter(&l, (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error);
-	return stored(src.step, w, side, &error);
+	return stored(src.step, w, rx->packets, side, &error);
 }
 
 enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt_wc_error *error)
@@ -395,7 +398,7 @@ static bool rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn
 		return bad_response(qp);
 	memcpy(&orig, rx->ext + sizeof(struct xr_aeth), sizeof(orig));
 	side = xt_req_store_atomic(step, be64toh(orig), &error);
-	return stored(step, w, side, &error);
+	return stored(step, w, 1, side, &error);
 }
 
 bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)

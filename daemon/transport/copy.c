@@ -176,6 +176,8 @@ static int gather_unmapped(const struct xt_fetch *f, const struct xt_mem_at *at,
 	uint8_t *p;
 	int err;
 
+	if (out->len + len > sizeof(f->step->qp->engine->bounce))
+		return -EINPROGRESS; /* of a large frame: packets are sent instead */
 	xt_step_fetch(f->step, f->item, f->psn, at->off + f->rest);
 	p = xt_step_peek(f->step, at->mem, at->off, len);
 	out->passing = true;

@@ -23,6 +23,10 @@ void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_pl
 	struct xt_parked_rx *item;
 	bool placed;
 
+	if (rx->packets > 1) {
+		xt_place_lose(qp);
+		return;
+	}
 	while (before != list && xt_diff(psn_of(before), psn) > 0)
 		before = before->prev;
 	if (before != list && psn_of(before) == psn)

@@ -205,12 +205,14 @@ static uint32_t window_of(const struct xt_flow *f)
  * READs: the responses of all QPs must fit the window, or they overflow the host's own queue. QPs
  * that have waited go before those that have READs in flight, in turn, so all get equal shares.
  */
-static bool reads_full(const struct xt_qp *qp, uint32_t own, uint32_t n)
+bool xt_flow_full_for_read(const struct xt_qp *qp, uint32_t own, uint32_t n)
 {
 	const struct xt_flow *f = qp->flow;
 	uint32_t window = window_of(f);
 	bool others_wait = !xt_list_empty(&f->capped);
 
+	if (!f->busy)
+		return false;
 	if (window > 2 * n)
 		window -= n; /* leaves room for a first READ */
 	if (!own)
@@ -229,8 +231,6 @@ bool xt_flow_full(const struct xt_qp *qp, uint32_t own, uint32_t n)
 
 	if (!f->busy)
 		return false;
-	if (n > 1)
-		return reads_full(qp, own, n);
 	window = window_of(f);
 	/* `own` is newer than the number that the flow has */
 	inflight = f->inflight - qp->charged + own + n;

@@ -59,11 +59,10 @@ void xt_flow_cap(struct xt_qp *qp);
 void xt_flow_forget(struct xt_qp *qp);
 /* Updates how many packets the QP has in flight. */
 void xt_flow_set_inflight(struct xt_qp *qp, uint32_t packets);
-/*
- * Returns true if the flow's window has no room for n packets of a QP that has `own` in flight. The
- * packets of a READ are its responses.
- */
+/* Returns true if the flow's window has no room for n packets of a QP that has `own` in flight. */
 bool xt_flow_full(const struct xt_qp *qp, uint32_t own, uint32_t n);
+/* The same for the responses of a READ, more than one */
+bool xt_flow_full_for_read(const struct xt_qp *qp, uint32_t own, uint32_t n);
 void xt_flow_charge(struct xt_flow *f, uint32_t bytes);
 /* Returns true if the flow has exceeded its share by more than a turn. */
 static inline bool xt_flow_in_debt(const struct xt_flow *f)

@@ -280,12 +280,51 @@ static bool keeps_payload(const struct xt_qp *qp, const struct xt_packet *p)
 		qp->info.type == XR_QPT_XRC_RECV);
 }
 
+static void count_sent(struct xt_qp *qp, const struct xt_packet *p, const struct xt_frame *frame)
+{
+	XT_QP_COUNT(qp, tx_packets, p->packets);
+	XT_QP_COUNT(qp, tx_bytes, frame->len);
+	xt_flow_charge(qp->flow, XT_PACKET_COST + frame->len);
+}
+
+static bool send_large(struct xt_qp *qp, const struct xt_packet *p)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_frame frame = frame_for(qp, p, 0);
+	uint8_t headers[XT_TEMPLATE_LEN + XT_MAX_EXT];
+
+	frame.packets = (uint8_t)p->packets;
+	frame.unsealed = true;
+	frame.seg[0] = (struct xt_seg){ headers, frame.meta.payload_off };
+	frame.nseg = 1;
+	frame.payload = p->payload.seg;
+	frame.n_payload = p->payload.n;
+	fill_headers(qp, p, &frame, 0);
+	if (!e->ops->send_large(e->ctx, &frame))
+		return false;
+	count_sent(qp, p, &frame);
+	return true;
+}
+
+uint32_t xt_large_packets(const struct xt_qp *qp, uint32_t left)
+{
+	const struct xt_engine *e = qp->engine;
+	uint32_t want = left < XT_LARGE_PACKETS ? left : XT_LARGE_PACKETS;
+
+	if (want < 2 || !e->ops->large_packets || qp->info.type != XR_QPT_RC)
+		return 1;
+	return e->ops->large_packets(e->ctx, &qp->path, qp->attr.dest_qp_num, want);
+}
+
 bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 {
 	struct xt_engine *e = qp->engine;
 	uint32_t pad = -p->payload.len & 3;
-	struct xt_frame frame = frame_for(qp, p, pad);
+	struct xt_frame frame;
 
+	if (__builtin_expect(p->packets > 1, false))
+		return send_large(qp, p);
+	frame = frame_for(qp, p, pad);
 	frame.payload = p->payload.seg;
 	frame.n_payload = keeps_payload(qp, p) ? p->payload.n : 0;
 	if (!e->ops->tx_get(e->ctx, frame.len, &frame)) {
@@ -294,9 +333,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 	}
 	qp->ip_id++;
 	fill(qp, p, &frame, pad);
-	XT_QP_COUNT(qp, tx_packets, 1);
-	XT_QP_COUNT(qp, tx_bytes, frame.len);
-	xt_flow_charge(qp->flow, XT_PACKET_COST + frame.len);
+	count_sent(qp, p, &frame);
 	e->ops->tx_put(e->ctx, &frame);
 	return true;
 }

@@ -38,6 +38,7 @@ struct xt_packet {
 	uint8_t opcode; /* enum xr_op; the QP's class is added */
 	bool solicited, ackreq;
 	uint32_t psn;
+	uint32_t packets;	/* of a large frame, see struct xt_frame; 1: a packet */
 	const struct xt_ah *ah; /* UD: destination; NULL: the QP's peer */
 	uint32_t dqpn;		/* UD: destination QPN */
 	uint32_t ext_len;
@@ -51,6 +52,7 @@ static inline void xt_packet_init(struct xt_packet *p, uint8_t opcode, uint32_t 
 	p->opcode = opcode;
 	p->solicited = p->ackreq = false;
 	p->psn = psn;
+	p->packets = 1;
 	p->ah = NULL;
 	p->ext_len = 0;
 	p->payload.n = p->payload.len = 0;
@@ -113,8 +115,16 @@ uint16_t xt_source_port(const struct xt_tuning *tuning, const struct xt_path *pa
  */
 void xt_grh_of_frame(const struct xt_frame *frame, uint8_t grh[XR_GRH_LEN]);
 void xt_grh_of_packet(struct xt_qp *qp, const struct xt_packet *p, uint8_t grh[XR_GRH_LEN]);
-/* Builds and sends a frame. Returns false if there is no room; try again in the next round. */
+/*
+ * Builds and sends a frame. Returns false if there is no room; try again in the next round. A large
+ * frame may have to be sent as packets then.
+ */
 bool xt_send(struct xt_qp *qp, const struct xt_packet *p);
+/*
+ * Returns how many of the next @left packets of a message, all but the last one, may be one large
+ * frame: 1: none, 0: the peer has no room now.
+ */
+uint32_t xt_large_packets(const struct xt_qp *qp, uint32_t left);
 /*
  * Shows a packet that loopback replaces to the environment. Its payload may have a length only, if
  * the bytes are not known: then the frame is shown without them.
@@ -128,9 +138,10 @@ struct xt_rx {
 	uint8_t opcode;
 	uint16_t flags; /* XR_OPF_* | XR_EXT_* */
 	bool solicited, ackreq;
-	uint32_t psn; /* 24 bits */
-	uint32_t len; /* bytes of payload */
-	bool placed;  /* the payload is in its place already, see place.h */
+	uint32_t psn;	  /* 24 bits */
+	uint32_t len;	  /* bytes of payload */
+	uint32_t packets; /* that the frame stands for */
+	bool placed;	  /* the payload is in its place already, see place.h */
 };
 
 #endif /* XT_PACKET_H */

@@ -159,6 +159,10 @@ void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_parked_rx *item;
 
+	if (rx->packets > 1) {
+		xt_park_lose(qp, xt_park_side_of(rx));
+		return;
+	}
 	item = xt_park_add(qp, xt_park_side_of(rx), sizeof(*item) + rx->frame->len);
 	if (item)
 		xt_parked_copy(item, rx, rx->frame->len);

@@ -120,6 +120,7 @@ void xt_req_check_drained(struct xt_qp *qp)
 
 enum gate { GATE_OPEN, GATE_WAIT, GATE_CAPPED };
 
+/* PSNs of a packet that is sent again */
 static uint32_t span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
 {
 	return w->kind == XT_KIND_READ ? xt_req_read_span(qp, w, psn) : 1;
@@ -128,6 +129,19 @@ static uint32_t span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t p
 static bool has_credit(const struct xt_requester *r, const struct xt_swqe *w)
 {
 	return !r->credits || !xt_takes_receive(w) || xr_psn_diff(w->ssn, r->lsn) <= 0;
+}
+
+/*
+ * PSNs of what is to be sent next, 0: the peer has no room. The peer may have received some of the
+ * packets that were sent before, so these are sent one by one.
+ */
+static uint32_t next_span(const struct xt_qp *qp, const struct xt_swqe *w, bool large)
+{
+	const struct xt_requester *r = &qp->req;
+
+	if (!large || w->kind == XT_KIND_READ || r->next != r->max || !has_credit(r, w))
+		return span(qp, w, r->next);
+	return xt_large_packets(qp, w->psn + w->npsn - 1 - r->next);
 }
 
 /*
@@ -173,10 +187,18 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 	return r->cur++ != r->retired || xt_sq_retire(qp);
 }
 
-static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
+static bool flow_full(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t inflight,
+		      uint32_t n)
+{
+	return w->kind == XT_KIND_READ && n > 1 ? xt_flow_full_for_read(qp, inflight, n)
+						: xt_flow_full(qp, inflight, n);
+}
+
+/* n: PSNs of what is to be sent next */
+static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t n)
 {
 	const struct xt_requester *r = &qp->req;
-	uint32_t inflight = r->next - r->unacked, n = span(qp, w, r->next);
+	uint32_t inflight = r->next - r->unacked;
 
 	if (r->next == w->psn && !begin_allowed(qp, w))
 		return GATE_WAIT;
@@ -190,7 +212,7 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
 		return GATE_WAIT;
-	if (xt_flow_full(qp, inflight, n))
+	if (flow_full(qp, w, inflight, n))
 		return GATE_CAPPED;
 	return GATE_OPEN;
 }
@@ -213,12 +235,12 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 }
 
 /*
- * Returns true if no packet may follow the next one before an ACK: the window of the QP or of its
+ * Returns true if no packet may follow the next n before an ACK: the window of the QP or of its
  * client is full then.
  */
-static bool fills_window(const struct xt_qp *qp)
+static bool fills_window(const struct xt_qp *qp, uint32_t n)
 {
-	uint32_t inflight = qp->req.next + 1 - qp->req.unacked;
+	uint32_t inflight = qp->req.next + n - qp->req.unacked;
 
 	return inflight >= qp->req.window || xt_flow_full(qp, inflight, 1);
 }
@@ -226,21 +248,22 @@ static bool fills_window(const struct xt_qp *qp)
 /*
  * Returns true if a packet must request an ACK: the last one of a message whose completion the
  * program may wait for, and enough others that no window fills without an ACK under way. An
- * ACK costs as much as a small message. budget: packets that may still be sent before the next QP
- * is scheduled
+ * ACK costs as much as a small message. n: packets in one frame; budget: packets that may still be
+ * sent before the next QP is scheduled
  */
-static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, uint32_t budget)
+static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, uint32_t n, uint32_t budget)
 {
 	const struct xt_requester *r = &qp->req;
+	bool last = r->next + n == w->psn + w->npsn;
 
-	if (r->since_ackreq + 1 >= XT_ACK_EVERY)
+	if (r->since_ackreq + n >= XT_ACK_EVERY)
 		return true;
-	if (xt_diff(r->ackreq_psn, r->unacked) < 0 && fills_window(qp))
+	if (xt_diff(r->ackreq_psn, r->unacked) < 0 && fills_window(qp, n))
 		return true;
 	if (r->credits && xt_takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
 		return true;
 	/* With a rate limit, the next packet may be sent later than the peer's ACK timeout. */
-	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->mtu)))
+	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, n * qp->mtu)))
 		return true;
 	return last && (budget == 1 || !next_requests_ack(qp, w));
 }
@@ -251,31 +274,34 @@ static bool build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet
 	const struct xt_swqe *w = xt_swqe(qp, at->index);
 
 	xt_packet_init(p, 0, at->psn);
+	if (w->kind != XT_KIND_READ)
+		p->packets = at->span;
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
 	return xt_kind_of(w)->build(qp, at, p);
 }
 
-static bool build_next(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)
+static bool build_next(struct xt_qp *qp, struct xt_swqe *w, uint32_t n, struct xt_packet *p,
+		       uint32_t budget)
 {
 	struct xt_requester *r = &qp->req;
-	const struct xt_cursor at = { r->cur, r->next, span(qp, w, r->next) };
+	const struct xt_cursor at = { r->cur, r->next, n };
 
 	if (!build(qp, &at, p))
 		return false;
 	if (xt_kind_of(w)->response == XT_RESPONSE_ACK)
-		p->ackreq = needs_ackreq(qp, w, r->next + 1 == w->psn + w->npsn, budget);
+		p->ackreq = needs_ackreq(qp, w, n, budget);
 	return true;
 }
 
-static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_packet *p)
+static void sent(struct xt_qp *qp, const struct xt_swqe *w, uint32_t n, const struct xt_packet *p)
 {
 	struct xt_requester *r = &qp->req;
 
 	bool is_new = r->next == r->max;
 
 	XT_QP_COUNT(qp, tx_retransmits, !is_new);
-	r->next += span(qp, w, r->next);
+	r->next += n;
 	if (xt_diff(r->next, r->max) > 0)
 		r->max = r->next;
 	if (xt_kind_of(w)->rd_atomic)
@@ -288,7 +314,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 		if (is_new && !xt_was_sent_again(r))
 			xt_rtt_sent(qp, r->ackreq_psn, false);
 	} else {
-		r->since_ackreq++;
+		r->since_ackreq += n;
 	}
 	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p->ext_len + p->payload.len));
 	if (r->next == w->psn + w->npsn)
@@ -298,9 +324,9 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 /*
  * Widens the PSN window of the XDP program before the packet is sent, so that its response passes.
  */
-static void announce(struct xt_qp *qp, const struct xt_swqe *w)
+static void announce(struct xt_qp *qp, uint32_t n)
 {
-	uint32_t next = qp->req.next + span(qp, w, qp->req.next);
+	uint32_t next = qp->req.next + n;
 
 	if (xt_diff(next, qp->req.max) > 0)
 		__atomic_store_n(&qp->psn->next, next & XR_PSN_MASK, __ATOMIC_RELAXED);
@@ -466,7 +492,8 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	enum gate g = GATE_OPEN;
 	struct xt_packet p;
 	struct xt_swqe *w;
-	uint32_t cost = run_again(qp, budget, more);
+	uint32_t cost = run_again(qp, budget, more), n;
+	bool large = true;
 
 	while (r->wait != XT_WAIT_RNR && !xt_sends_again(r) && (w = xt_sq_current(qp))) {
 		if (w->error.status) {
@@ -478,12 +505,13 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			xt_sq_fail(qp, w->error);
 			return cost;
 		}
-		g = w->kind == XT_KIND_LOCAL ? GATE_OPEN : gate(qp, w);
+		n = w->kind == XT_KIND_LOCAL ? 1 : next_span(qp, w, large);
+		g = w->kind == XT_KIND_LOCAL ? GATE_OPEN : gate(qp, w, n);
 		if (g == GATE_WAIT && no_response_due(r) && xt_req_resend_ackreq(qp))
 			continue;
 		if (g != GATE_OPEN || (w->kind != XT_KIND_LOCAL && !xt_pace_open(qp)))
 			break;
-		if (cost == budget) {
+		if (cost >= budget || !n) {
 			*more = true;
 			break;
 		}
@@ -495,18 +523,24 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 				return cost;
 			break;
 		}
-		if (!build_next(qp, w, &p, budget - cost)) {
+		if (!build_next(qp, w, n, &p, budget - cost)) {
 			if (w->error.status)
 				continue;
-			break; /* parked */
+			if (p.packets == 1)
+				break; /* parked */
+			large = false;
+			continue;
 		}
-		announce(qp, w);
+		announce(qp, n);
 		if (!xt_send(qp, &p)) {
+			large = p.packets == 1;
+			if (!large)
+				continue;
 			*more = true;
 			break;
 		}
-		sent(qp, w, &p);
-		cost++;
+		sent(qp, w, n, &p);
+		cost += p.packets;
 	}
 	if (g == GATE_CAPPED && no_response_due(r))
 		request_ack(qp, more);

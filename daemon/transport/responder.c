@@ -63,8 +63,8 @@ void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *
 		.solicited = rx->solicited,
 		.psn = rx->psn,
 		.len = rx->len,
-		.full = qp->mtu,
-		.packets = 1,
+		.full = rx->packets * qp->mtu,
+		.packets = rx->packets,
 		.src = {
 			.seg = rx->frame->seg,
 			.off = rx->frame->meta.payload_off,
@@ -121,7 +121,7 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 	XT_QP_COUNT(qp, rx_out_of_sequence, 1);
 	xt_engine_lossy(qp->engine);
 	if (xt_diff(psn, resp->seen) >= 0)
-		resp->seen = psn + 1;
+		resp->seen = psn + rx->packets;
 	if (resp->rnr_sent)
 		return;
 	xt_early_keep(qp, rx, psn, xt_place_request);

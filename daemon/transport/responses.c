@@ -207,14 +207,16 @@ static bool send_ack(struct xt_qp *qp)
 #define MUST_WAIT -2
 
 /*
- * Reads the payload of one response packet. Keys may have changed since the request was received.
+ * Reads the payload of response packets from a position on. Keys may have changed since the request
+ * was received.
  */
-static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, struct xt_payload *out)
+static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, uint32_t packets,
+			   struct xt_payload *out)
 {
 	const struct xt_rd *rd = xt_rd_at(qp, index);
 	uint64_t off = (uint64_t)pos << qp->mtu_shift;
 	uint64_t left = rd->len - off;
-	uint32_t len = left < qp->mtu ? left : qp->mtu;
+	uint32_t most = packets * qp->mtu, len = left < most ? left : most;
 	struct xr_key_use use = {
 		.key = rd->rkey,
 		.access = XR_ACCESS_REMOTE_READ,
@@ -289,9 +291,10 @@ static void read_ahead(struct xt_qp *qp)
 		ahead->item++;
 }
 
-static uint8_t response_opcode(const struct xt_rd *rd, const struct xt_repeat *at)
+/* packets: in one frame */
+static uint8_t response_opcode(const struct xt_rd *rd, const struct xt_repeat *at, uint32_t packets)
 {
-	bool first = at->next == at->first, last = at->next + 1 == at->end;
+	bool first = at->next == at->first, last = at->next + packets == at->end;
 
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_ATOMIC)
 		return XR_OP_ATOMIC_ACK;
@@ -316,12 +319,15 @@ static bool repeats(struct xt_qp *qp)
  * at: what was sent. A repetition may overtake the first responses to the same READ. The peer then
  * counts the READ as complete, and may send another one in its place.
  */
-static void next_response(struct xt_qp *qp, const struct xt_repeat *at, const struct xt_rd *rd)
+static void next_response(struct xt_qp *qp, const struct xt_repeat *at, const struct xt_rd *rd,
+			  uint32_t packets)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xt_repeat *again = xt_repeat_at(qp, resp->repeat_head);
+	bool is_next = at->index == resp->rd_cur && at->next == resp->rd_pos;
 
-	if (at->index == resp->rd_cur && at->next == resp->rd_pos && ++resp->rd_pos == rd->npsn) {
+	resp->rd_pos += is_next ? packets : 0;
+	if (is_next && resp->rd_pos == rd->npsn) {
 		if (rd->kind == XT_KIND_READ)
 			xt_use_remote(qp, XT_USE_REMOTE_READ, rd->rkey, rd->len);
 		resp->rd_pos = 0;
@@ -357,10 +363,35 @@ static bool drop_repetition(struct xt_responder *resp)
 	return true;
 }
 
-enum sent { SENT, SENT_INSTEAD, SENT_NOT };
+/*
+ * Sends the first responses to a READ as a large frame. Returns the number of packets, 0 if the
+ * peer has no room, 1 if the next one is to be sent as a packet.
+ */
+static uint32_t send_large_response(struct xt_qp *qp, const struct xt_repeat *at)
+{
+	const struct xt_rd *rd = xt_rd_at(qp, at->index);
+	uint32_t n = rd->kind == XT_KIND_READ ? xt_large_packets(qp, at->end - 1 - at->next) : 1;
+	struct xt_packet p;
 
-/* SENT_INSTEAD: a NAK is due instead, or nothing. SENT_NOT: there is no room, or it must wait. */
-static enum sent send_response(struct xt_qp *qp)
+	if (n <= 1)
+		return n;
+	xt_packet_init(&p, response_opcode(rd, at, n), rd->psn + at->next);
+	p.packets = n;
+	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
+		xt_ext_aeth(&p, ack_syndrome(qp), qp->resp.msn);
+	if (gather_response(qp, at->index, at->next, n, &p.payload) != GATHERED || !xt_send(qp, &p))
+		return 1;
+	next_response(qp, at, rd, n);
+	return n;
+}
+
+enum sent { SENT, SENT_INSTEAD, SENT_NOT, SENT_LATER };
+
+/*
+ * SENT_INSTEAD: a NAK is due instead, or nothing. SENT_NOT: there is no room, or it must wait.
+ * SENT_LATER: the peer has no room. *packets: that were sent
+ */
+static enum sent send_response(struct xt_qp *qp, uint32_t *packets)
 {
 	struct xt_responder *resp = &qp->resp;
 	const struct xt_repeat fresh = { resp->rd_cur, 0, resp->rd_pos,
@@ -371,12 +402,15 @@ static enum sent send_response(struct xt_qp *qp)
 	struct xt_packet p;
 	int nak = GATHERED;
 
-	xt_packet_init(&p, response_opcode(rd, at), rd->psn + at->next);
+	*packets = at == &fresh ? send_large_response(qp, at) : 1;
+	if (*packets != 1)
+		return *packets ? SENT : SENT_LATER;
+	xt_packet_init(&p, response_opcode(rd, at, 1), rd->psn + at->next);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
 	qp->park.step[XT_STEP_RESPOND].repeats = at != &fresh;
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_READ)
-		nak = gather_response(qp, at->index, at->next, &p.payload);
+		nak = gather_response(qp, at->index, at->next, 1, &p.payload);
 	if (__builtin_expect(qp->park.step[XT_STEP_RESPOND].used, false) && nak < 0 && at == &fresh)
 		read_ahead(qp);
 	if (nak >= 0) {
@@ -390,7 +424,7 @@ static enum sent send_response(struct xt_qp *qp)
 		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
 		return SENT_NOT;
-	next_response(qp, at, rd);
+	next_response(qp, at, rd, 1);
 	return SENT;
 }
 
@@ -398,20 +432,24 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_responder *resp = &qp->resp;
 	enum sent sent;
-	uint32_t cost = 0;
+	uint32_t cost = 0, packets;
 
 	/* a QP in ERR sends only its last NAK and the READ responses before it */
 	if (!xt_may_receive(qp) && resp->ack_due != XT_ACK_DUE_NAK)
 		return 0;
 	while (resp->rd_cur != resp->rd_tail || repeats(qp)) {
-		if (cost == budget || qp->engine->tx_full) {
+		if (cost >= budget || qp->engine->tx_full) {
 			*more = true;
 			return cost;
 		}
-		sent = send_response(qp);
+		sent = send_response(qp, &packets);
+		if (sent == SENT_LATER) {
+			*more = true;
+			return cost;
+		}
 		if (sent == SENT_NOT && !qp->engine->tx_full)
 			return cost; /* parked */
-		cost += sent == SENT;
+		cost += sent == SENT ? packets : 0;
 	}
 	if (resp->ack_due != XT_ACK_DUE_NONE && !send_ack(qp))
 		*more = true;

@@ -29,6 +29,7 @@ static bool parse(struct xt_frame *frame, struct xt_rx *rx)
 	rx->solicited = bth.flags & XR_BTH_SE;
 	rx->ext = frame->seg[0].data + m->bth_off + XR_BTH_HLEN;
 	rx->len = m->payload_len;
+	rx->packets = frame->packets > 1 ? frame->packets : 1;
 	word = be32toh(bth.ack_psn);
 	rx->ackreq = word & XR_BTH_ACKREQ;
 	rx->psn = word & XR_PSN_MASK;
@@ -91,11 +92,18 @@ bool xt_rx_connected(struct xt_qp *qp, const struct xt_rx *rx)
 	return xt_completer_rx(qp, rx);
 }
 
+/* A large frame begins with a FIRST or MIDDLE packet, and has not been on a wire. */
+static bool may_be_large(const struct xt_qp *qp, const struct xt_rx *rx)
+{
+	return qp->info.type == XR_QPT_RC && rx->flags & XR_OPF_FULL_MTU &&
+	       rx->len == rx->packets * qp->mtu;
+}
+
 static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 {
 	enum xt_park_side side;
 
-	if (!fits(qp, rx)) {
+	if (!fits(qp, rx) || (__builtin_expect(rx->packets > 1, false) && !may_be_large(qp, rx))) {
 		e->counters.rx_malformed++;
 		return;
 	}
@@ -104,7 +112,7 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 		return;
 	}
 	xt_flow_received(qp->flow);
-	qp->counters.rx_packets++;
+	qp->counters.rx_packets += rx->packets;
 	qp->counters.rx_bytes += rx->frame->len;
 	/* from here on the opcode is the operation without the class */
 	rx->opcode &= ~XR_CLASS_MASK;
@@ -159,7 +167,7 @@ static void rx_one(struct xt_engine *e, struct xt_frame *frame)
 	struct xt_qp *qp;
 	struct xt_rx rx;
 
-	e->counters.rx_packets++;
+	e->counters.rx_packets += frame->packets > 1 ? frame->packets : 1;
 	e->counters.rx_bytes += frame->len;
 	if (!parse(frame, &rx)) {
 		e->counters.rx_malformed++;

@@ -50,6 +50,7 @@ struct xt_engine;
 struct xt_qp;
 struct xt_cq;
 struct xt_srq;
+struct xt_path;
 
 /* ---- frames ------------------------------------------------------------------ */
 
@@ -57,6 +58,8 @@ struct xt_srq;
 /* Ethernet, two VLAN tags, IPv6, UDP, BTH and the longest extended headers */
 #define XT_MAX_HEADERS (14 + 8 + 40 + 8 + 12 + 28 + 16)
 #define XT_MAX_FRAME (XT_MAX_HEADERS + 4096 + 3 + XR_ICRC_LEN)
+/* Packets of a large frame, at most: with 4096 bytes each, it fits a UDP datagram. */
+#define XT_LARGE_PACKETS 15
 
 struct xt_seg {
 	uint8_t *data;
@@ -110,6 +113,12 @@ struct xt_frame {
 	 * host. Frames to be sent: tx_get() has left the payload to the environment, see below.
 	 */
 	bool unsealed;
+	/*
+	 * More than one: a large frame, which stands for so many packets of a reliable QP, with one
+	 * path MTU of payload each: a FIRST or MIDDLE packet, whose headers it has, and the MIDDLE
+	 * packets behind it. It never leaves the host, and is unsealed.
+	 */
+	uint8_t packets;
 	bool forwarded;		  /* from xt_ops.forward: must not be forwarded again */
 	bool self;		  /* to or from a QP of this device, see struct xt_path */
 	struct xt_inject inject;  /* of received frames: an error of the QP */
@@ -145,6 +154,17 @@ struct xt_ops {
 	void (*tx_put)(void *ctx, struct xt_frame *frame);
 	/* Sends what was put at once, instead of together with later frames. May be NULL. */
 	void (*tx_push)(void *ctx);
+	/*
+	 * Returns how many packets a large frame to this QPN at the end of a path may have now, at
+	 * most @want; 1: none can be sent there, 0: later, as the peer has no room. May be NULL.
+	 */
+	uint32_t (*large_packets)(void *ctx, const struct xt_path *path, uint32_t dqpn,
+				  uint32_t want);
+	/*
+	 * Sends a large frame behind all that was put: one segment with the headers, and the
+	 * payload, which is copied now. Returns false if it was not sent.
+	 */
+	bool (*send_large)(void *ctx, const struct xt_frame *frame);
 
 	/*
 	 * A packet that would have been sent if the peer were not a QP of this device. May be NULL;

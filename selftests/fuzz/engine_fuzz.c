@@ -228,7 +228,11 @@ static void packet(struct world *w, struct stream *in)
 	seal(&f);
 	if ((odd & 7) == 4)
 		f.data[f.len - 1 - (bits >> 1 & 3)] ^= 1;
-	world_rx(w, f.data, f.len);
+	if ((odd & 7) == 7)
+		world_rx_large(w, f.data, f.len, 2 + (bits >> 3) % (XT_LARGE_PACKETS - 1),
+			       bits & 4 ? pick_len(in) % 4096 : 1024);
+	else
+		world_rx(w, f.data, f.len);
 }
 
 /* Takes the oldest queued frame and delivers it once or more, drops it, or changes it. */

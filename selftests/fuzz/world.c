@@ -149,17 +149,32 @@ uint8_t *world_take(struct world *w, uint32_t *len)
  */
 void world_rx(struct world *w, const uint8_t *data, uint32_t len)
 {
+	world_rx_large(w, data, len, 1, 0);
+}
+
+void world_rx_large(struct world *w, const uint8_t *data, uint32_t len, uint32_t packets,
+		    uint32_t payload)
+{
 	uint32_t first = len < XT_MAX_HEADERS ? len : XT_MAX_HEADERS;
+	uint32_t more = (packets - 1) * payload;
 	struct xt_frame frame = { .nseg = 1, .len = len };
+	bool valid;
 
 	frame.seg[0] = (struct xt_seg){ malloc(first), first };
 	memcpy(frame.seg[0].data, data, first);
-	if (len > first) {
+	if (len + more > first) {
 		frame.nseg = 2;
-		frame.seg[1] = (struct xt_seg){ malloc(len - first), len - first };
+		frame.seg[1] = (struct xt_seg){ calloc(1, len + more - first), len + more - first };
 		memcpy(frame.seg[1].data, data + first, len - first);
 	}
-	if (parse_frame(&frame) == XR_OK)
+	valid = parse_frame(&frame) == XR_OK;
+	if (packets > 1) {
+		frame.packets = (uint8_t)packets;
+		frame.unsealed = true;
+		frame.len += more;
+		frame.meta.payload_len += (uint16_t)more;
+	}
+	if (valid)
 		xt_engine_rx(w->engine, &frame, 1, w->now);
 	for (unsigned i = 0; i < frame.nseg; i++)
 		free(frame.seg[i].data);

@@ -185,6 +185,9 @@ void world_finish(struct world *w, unsigned n, bool fail);
 void world_run(struct world *w);
 void world_advance(struct world *w, uint64_t ns);
 void world_rx(struct world *w, const uint8_t *data, uint32_t len);
+/* The same as the first packet of a large frame, whose others have so many bytes of payload each */
+void world_rx_large(struct world *w, const uint8_t *data, uint32_t len, uint32_t packets,
+		    uint32_t payload);
 /*
  * Takes the oldest sent frame from the queue. The caller frees it. Returns NULL if there is none.
  */

@@ -481,6 +481,8 @@ static const struct xt_ops engine_ops = {
 	.wake = wake_engine,
 	.tx_get = net_tx_get,
 	.tx_put = net_tx_put,
+	.large_packets = net_large_packets,
+	.send_large = net_send_large,
 	.cq_event = on_cq_event,
 	.async_event = on_async_event,
 	.srq_event = on_srq_event,
@@ -520,7 +522,12 @@ static void split_frame(struct rng *r, struct frame *f, struct xt_frame *out)
 {
 	uint32_t first = f->len, at;
 
-	*out = (struct xt_frame){ .len = f->len, .meta = f->meta };
+	*out = (struct xt_frame){
+		.len = f->len,
+		.meta = f->meta,
+		.packets = (uint8_t)f->packets,
+		.unsealed = f->packets > 1,
+	};
 	if (f->len > f->meta.payload_off && rng_chance(r, 30))
 		first = rng_between(r, f->meta.payload_off, f->len);
 	out->seg[out->nseg++] = (struct xt_seg){ f->data, first };

@@ -163,7 +163,7 @@ static bool recovered_by_nak(const struct world *w)
 
 static struct {
 	uint64_t accesses, posted_pieces, packets, operations, errors, starved, forged;
-	uint64_t arrivals, forwarded, other_ids;
+	uint64_t arrivals, forwarded, other_ids, large_frames;
 	uint64_t recovered; /* worlds that recovered from losses without a timeout */
 } totals;		    /* of the block */
 
@@ -196,6 +196,7 @@ static bool run_seed(uint64_t seed, bool verbose)
 	totals.arrivals += w->arrivals;
 	totals.forwarded += w->forwarded;
 	totals.other_ids += w->other_ids;
+	totals.large_frames += w->large_frames;
 	totals.recovered += recovered_by_nak(w);
 	plan_free(w);
 	free(w);
@@ -223,6 +224,8 @@ static void report(uint64_t first, uint64_t last, bool whole)
 		       "UDP sockets: %llu packets are forwarded to their worker, %llu have another "
 		       "IPv4 identification than assumed",
 		       (unsigned long long)totals.forwarded, (unsigned long long)totals.other_ids);
+		TAP_OK(totals.large_frames, "%llu large frames",
+		       (unsigned long long)totals.large_frames);
 	}
 	if (totals.starved)
 		printf("# %llu programs ended early because they found no free memory\n",

@@ -107,7 +107,8 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 		return udp_tx_get(e, len, frame);
 	f = malloc(sizeof(*f) + len);
 	memset(f->data, 0xcc, len);
-	f->len = len;
+	f->len = f->first = len;
+	f->packets = 1;
 	f->from = e->host->index;
 	f->invalid = f->damaged = false;
 	frame->nseg = 0;
@@ -180,29 +181,37 @@ static void reseal(struct frame *f)
 	xt_icrc_seal(&whole, 1, f->meta.ip_off, f->meta.bth_off);
 }
 
+/* Sets the lengths in the IP and UDP headers to those of a frame of so many bytes. */
+static void set_lengths(struct frame *f, uint32_t len)
+{
+	uint8_t *ip = f->data + f->meta.ip_off, *udp = f->data + f->meta.bth_off - XR_UDP_HLEN;
+	unsigned ip_len = len - f->meta.ip_off, udp_len = len - f->meta.bth_off + XR_UDP_HLEN;
+
+	if (f->meta.ip_version == 4)
+		ip[2] = ip_len >> 8, ip[3] = ip_len;
+	else
+		ip[4] = (ip_len - XR_IPV6_HLEN) >> 8, ip[5] = ip_len - XR_IPV6_HLEN;
+	udp[4] = udp_len >> 8;
+	udp[5] = udp_len;
+}
+
 /* Sends a CNP (IBTA A17.9.3) to a live QP, which may only count it. */
 static void forge_cnp(struct world *w, const struct frame *seen)
 {
 	uint32_t bth_off = seen->meta.bth_off;
 	uint32_t len = bth_off + XR_BTH_HLEN + XR_CNP_PAYLOAD + XR_ICRC_LEN;
 	struct frame *f = malloc(sizeof(*f) + len);
-	uint8_t *ip = f->data + seen->meta.ip_off, *bth = f->data + bth_off;
-	unsigned ip_len = len - seen->meta.ip_off;
+	uint8_t *bth = f->data + bth_off;
 
 	memcpy(f, seen, sizeof(*f) + bth_off + XR_BTH_HLEN);
 	memset(bth + XR_BTH_HLEN, 0, XR_CNP_PAYLOAD);
-	f->len = len;
+	f->len = f->first = len;
 	f->flight.seq = w->frame_seq++;
 	bth[0] = XR_OPCODE_CNP;
 	bth[1] = XR_BTH_MIGREQ;
 	bth[4] = 0x40;
 	memset(bth + 8, 0, 4);
-	if (seen->meta.ip_version == 4)
-		ip[2] = ip_len >> 8, ip[3] = ip_len;
-	else
-		ip[4] = (ip_len - XR_IPV6_HLEN) >> 8, ip[5] = ip_len - XR_IPV6_HLEN;
-	bth[-4] = 0;
-	bth[-3] = len - bth_off + XR_UDP_HLEN;
+	set_lengths(f, len);
 	reseal(f);
 	f->invalid = true;
 	w->forged++;
@@ -269,7 +278,8 @@ static void transmit(struct world *w, struct frame *f, struct host *dest)
 		free(f);
 		return;
 	}
-	if (rng_below(&w->sched, 1000) < w->forge) {
+	/* the memory of a host neither forges nor damages what it carries */
+	if (f->packets == 1 && rng_below(&w->sched, 1000) < w->forge) {
 		if (rng_chance(&w->sched, 15))
 			forge_cnp(w, f);
 		else
@@ -277,7 +287,7 @@ static void transmit(struct world *w, struct frame *f, struct host *dest)
 	}
 	if (action.copies == 2)
 		copy = copy_of(w, f);
-	if (action.flips)
+	if (action.flips && f->packets == 1)
 		corrupt(w, &action, f);
 	launch(w, f, action.delay_ns[0]);
 	if (copy)
@@ -303,6 +313,79 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 	f->meta = whole.meta;
 	f->flight.seq = w->frame_seq++;
 	net_send(e, f);
+}
+
+/* ---- large frames, between hosts with one engine that have no sockets --------------------- */
+
+uint32_t net_large_packets(void *ctx, const struct xt_path *path, uint32_t dqpn, uint32_t want)
+{
+	struct sim_engine *e = ctx;
+	struct world *w = e->w;
+	struct host *dest = &w->host[path->dgid.raw[15] - 1];
+	unsigned answer;
+
+	(void)dqpn;
+	if (!w->large || e->udp || dest->sockets || dest->engines > 1)
+		return 1;
+	answer = rng_below(&w->sched, 10);
+	return answer < 2 ? answer : rng_between(&w->sched, 2, want);
+}
+
+/* Checks a frame, or the first packet of a large one, as its receiver does. */
+static bool parse_first(struct frame *f)
+{
+	struct xt_frame first = { .seg[0] = { f->data, f->first }, .nseg = 1, .len = f->first };
+
+	if (parse_frame(&first) != XR_OK)
+		return false;
+	f->meta = first.meta;
+	f->meta.payload_len += f->len - f->first;
+	return true;
+}
+
+static struct frame *frame_of_large(struct sim_engine *e, const struct xt_frame *frame)
+{
+	struct frame *f = malloc(sizeof(*f) + frame->len);
+	uint32_t at = frame->seg[0].len, headers = at;
+
+	memset(f->data, 0, frame->len);
+	memcpy(f->data, frame->seg[0].data, headers);
+	for (uint32_t i = 0; i < frame->n_payload; at += frame->payload[i++].len)
+		memcpy(f->data + at, frame->payload[i].data, frame->payload[i].len);
+	CHECK(e->w, at + XR_ICRC_LEN == frame->len, "large frame of a wrong length");
+	f->len = frame->len;
+	f->packets = frame->packets;
+	f->first = f->len - (at - headers) / f->packets * (f->packets - 1);
+	f->from = e->host->index;
+	f->invalid = f->damaged = false;
+	f->meta = frame->meta;
+	set_lengths(f, f->first);
+	reseal(f);
+	return f;
+}
+
+bool net_send_large(void *ctx, const struct xt_frame *frame)
+{
+	struct sim_engine *e = ctx;
+	struct world *w = e->w;
+	struct xt_frame first = { .nseg = 1 };
+	struct frame *f;
+
+	if (rng_chance(&w->sched, 5))
+		return false;
+	f = frame_of_large(e, frame);
+	first.seg[0] = (struct xt_seg){ f->data, f->first };
+	first.len = f->first;
+	CHECK(w, parse_frame(&first) == XR_OK, "engine sent a malformed large frame");
+	CHECK(w, xr_opcodes[f->data[f->meta.bth_off]].flags & XR_OPF_FULL_MTU,
+	      "large frame that may have the last packet of a message");
+	verify_packet(w, e->host, destination(w, f->data, &first.meta), &first);
+	parse_first(f);
+	w->packets += f->packets;
+	w->large_frames++;
+	f->flight.seq = w->frame_seq++;
+	net_send(e, f);
+	return true;
 }
 
 void net_send(struct sim_engine *e, struct frame *f)
@@ -401,15 +484,13 @@ void net_arrive(struct world *w)
 {
 	struct frame *f = flights_take(&w->flights);
 	struct host *h = &w->host[f->to];
-	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
 	struct sim_engine *e = NULL; /* takes the frame */
 	const char *verb = NULL;
 
-	if (parse_frame(&whole) != XR_OK) {
+	if (!parse_first(f)) {
 		free(f);
 		return;
 	}
-	f->meta = whole.meta;
 	if (h->cut)
 		verb = "CUT";
 	else if (w->xdp_checks && !xdp_passes(w, h, f))

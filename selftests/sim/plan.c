@@ -527,8 +527,10 @@ void plan_world(struct world *w)
 {
 	struct rng *r = &w->rng;
 	unsigned i, count, kind = rng_below(r, 100);
+	struct rng own = { w->seed };
 	uint32_t size, most, sockets;
 
+	w->large = rng_chance(&own, 70);
 	w->big = kind < 2;
 	w->deep = kind == 2;
 	plan_faults(w);

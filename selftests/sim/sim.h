@@ -363,7 +363,8 @@ struct frame {
 	unsigned from, to;
 	bool invalid; /* corrupted or forged */
 	bool damaged; /* corrupted */
-	uint32_t len;
+	/* packets > 1: a large frame; `first` are the bytes of the first of them, with headers */
+	uint32_t len, packets, first;
 	struct xr_meta meta;
 	uint8_t data[];
 };
@@ -389,6 +390,7 @@ struct world {
 	uint64_t latency;
 	unsigned inbox_max;
 	unsigned forge; /* per mille of packets after which a forged one is sent */
+	bool large;	/* hosts may send large frames to each other */
 	bool xdp_checks;
 	bool private_tier;
 	bool async_tier;      /* accesses to memory that is not mapped take time */
@@ -402,7 +404,7 @@ struct world {
 	uint64_t arrivals; /* unreliable messages that had to arrive */
 	uint64_t accesses, posted_pieces, packets, ops_done, errors_seen, gave_up, forged;
 	/* UDP sockets: packets forwarded to their worker; with another IPv4 ID than assumed */
-	uint64_t forwarded, other_ids;
+	uint64_t forwarded, other_ids, large_frames;
 	unsigned reserved;
 };
 
@@ -477,6 +479,8 @@ void memory_free(struct world *w);
 void net_arrive(struct world *w); /* removes and delivers the first frame */
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
 void net_tx_put(void *ctx, struct xt_frame *frame);
+uint32_t net_large_packets(void *ctx, const struct xt_path *path, uint32_t dqpn, uint32_t want);
+bool net_send_large(void *ctx, const struct xt_frame *frame);
 /* Sends a frame that is complete to its destinations, and frees it. */
 void net_send(struct sim_engine *e, struct frame *f);
 void host_gid(const struct host *h, int version, struct xr_addr *gid);

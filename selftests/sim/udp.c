@@ -73,6 +73,11 @@ bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 }
 
 /* The simulated kernel gives datagrams of groups to no socket of the host that sends them. */
+void xd_verdict_pass(struct xd_verdict *v, uint32_t packets, uint32_t bytes)
+{
+	(void)v, (void)packets, (void)bytes;
+}
+
 bool xd_verdict_is_own(struct xd_verdict *v, const struct xr_addr *addr)
 {
 	return false;
@@ -215,7 +220,8 @@ static void send_segment(struct sim_engine *e, const struct sending *s, uint32_t
 	memcpy(at, &udp, sizeof(udp));
 	udp.check = checksum(ip, at, XR_UDP_HLEN + n);
 	memcpy(at, &udp, sizeof(udp));
-	f->len = (uint32_t)(at - f->data) + XR_UDP_HLEN + n;
+	f->len = f->first = (uint32_t)(at - f->data) + XR_UDP_HLEN + n;
+	f->packets = 1;
 	f->from = e->host->index;
 	f->invalid = f->damaged = false;
 	whole = (struct xt_frame){ .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };

@@ -22,7 +22,7 @@
 #define H_CQE 256
 
 struct h_frame {
-	uint32_t len;
+	uint32_t len, packets; /* packets: of a large frame, whose headers are in data */
 	uint8_t data[XT_MAX_FRAME];
 };
 
@@ -36,6 +36,9 @@ struct harness {
 	uint32_t cq_consumer;
 	struct h_frame sent[H_FRAMES];
 	unsigned sent_count;
+	uint32_t large;	  /* packets of a large frame that the peer has room for; 1: never any */
+	bool large_fails; /* none is sent */
+	uint8_t large_payload[XT_LARGE_PACKETS * 4096]; /* of the last one */
 	unsigned pushed;     /* frames that were put before the last tx_push */
 	unsigned events[32]; /* asynchronous events, by type */
 	unsigned cq_events;
@@ -72,7 +75,32 @@ static void h_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct harness *h = ctx;
 
+	h->sent[h->sent_count].packets = 1;
 	h->sent[h->sent_count++].len = frame->len;
+}
+
+static uint32_t h_large_packets(void *ctx, const struct xt_path *path, uint32_t dqpn, uint32_t want)
+{
+	struct harness *h = ctx;
+
+	return want < h->large ? want : h->large;
+}
+
+static bool h_send_large(void *ctx, const struct xt_frame *frame)
+{
+	struct harness *h = ctx;
+	struct h_frame *sent = &h->sent[h->sent_count];
+	uint8_t *p = h->large_payload;
+
+	if (h->large_fails)
+		return false;
+	h->sent_count++;
+	sent->packets = frame->packets;
+	sent->len = frame->len;
+	memcpy(sent->data, frame->seg[0].data, frame->seg[0].len);
+	for (uint32_t i = 0; i < frame->n_payload; p += frame->payload[i++].len)
+		memcpy(p, frame->payload[i].data, frame->payload[i].len);
+	return true;
 }
 
 static void h_tx_push(void *ctx)
@@ -145,6 +173,8 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.tx_get = h_tx_get,
 		.tx_put = h_tx_put,
 		.tx_push = h_tx_push,
+		.large_packets = h_large_packets,
+		.send_large = h_send_large,
 		.cq_event = h_cq_event,
 		.async_event = h_async_event,
 		.srq_event = h_srq_event,
@@ -161,6 +191,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 	h->shared.qps = xt_numbers_new(32, 7);
 	h->engine = xt_engine_new(&ops, h, &h->shared);
 	xt_engine_tune(h->engine, &tuning);
+	h->large = 1;
 	h->ahs = xt_ahs_new();
 	h->shared.groups = xt_groups_new();
 	h->cq_ring = h_queue(cq_depth, sizeof(struct xr_cqe));

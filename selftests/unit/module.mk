@@ -2,7 +2,8 @@
 
 # Each name is a program: selftests/unit/NAME_test.c, linked with the transport library.
 UNIT_TESTS := psn loss place place_order flow keys memory order order_tiers ending park posted posted_ud wire cq ack states \
-	replay last protocol peers local unreliable srq xrc pace binding fast crc integrity inject usage
+	replay last protocol peers local unreliable srq xrc pace binding fast crc integrity inject usage \
+	large
 
 binding_test_SRCS := selftests/unit/binding.c
 fast_test_SRCS := selftests/unit/binding.c
