@@ -79,12 +79,17 @@ static __always_inline const struct xr_psn_entry *xr_find_psns(struct xr_view *v
 
 /* ---- verdict ------------------------------------------------------------------------------ */
 
-static void count(struct xd_verdict *v, enum xr_reason reason, uint32_t bytes)
+static void count(struct xd_verdict *v, enum xr_reason reason, uint32_t packets, uint32_t bytes)
 {
 	struct xr_stat *stat = &v->counts.reason[reason];
 
-	xd_count((uint64_t *)&stat->packets, 1);
+	xd_count((uint64_t *)&stat->packets, packets);
 	xd_count((uint64_t *)&stat->bytes, bytes);
+}
+
+void xd_verdict_pass(struct xd_verdict *v, uint32_t packets, uint32_t bytes)
+{
+	count(v, XR_OK, packets, bytes);
 }
 
 static void report(struct xd_verdict *v, const struct xd_headers *h, const struct xr_packet *pkt,
@@ -121,7 +126,7 @@ bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 		reason = XR_RATE_LIMIT;
 		take = false;
 	}
-	count(v, reason, h->len);
+	count(v, reason, 1, h->len);
 	xr_fill_meta(meta, &pkt, reason);
 	if (!take && xr_actions[reason] != XR_ACT_PASS && xd_memory_tables_reports(v->view.tables))
 		report(v, h, &pkt, reason, now);

@@ -35,6 +35,9 @@ struct xd_headers {
 bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 		struct xr_meta *meta);
 
+/* Counts packets that need no check, as they differ from a valid one in their PSNs only. */
+void xd_verdict_pass(struct xd_verdict *v, uint32_t packets, uint32_t bytes);
+
 /* Returns true if an address is one of the device. */
 bool xd_verdict_is_own(struct xd_verdict *v, const struct xr_addr *addr);
 

@@ -275,8 +275,10 @@ static void begin(struct xd_udp *u)
 	write_network(u, &a);
 	rx->off = rx->index = 0;
 	rx->unsealed = a.unsealed;
-	rx->size = a.size;
-	if (a.size && a.size < rx->len)
+	rx->packets = a.packets;
+	rx->payload = rx->packets > 1 ? a.size : 0;
+	rx->size = rx->packets > 1 ? rx->len : a.size;
+	if (rx->size && rx->size < rx->len)
 		xd_count(&u->stats.rx_gso_frames, 1);
 	else
 		rx->size = rx->len;
@@ -329,23 +331,34 @@ static bool is_delivered(const struct xd_udp *u)
 	return u->delivered && u->delivered[port / 64] >> port % 64 & 1;
 }
 
-/* Makes the next packet of a message. Returns false if it is dropped. */
+/*
+ * Makes the next packet of a message. Returns false if it is dropped. Of a large frame, its first
+ * packet is checked: those behind it differ in their PSNs only.
+ */
 static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f, uint64_t now)
 {
 	struct xd_udp_rx *rx = &u->rx;
 	uint8_t *data = rx->data + rx->off;
 	uint32_t left = rx->len - rx->off, n = left < rx->size ? left : rx->size;
 	uint32_t copied = sizeof(h->bytes) - rx->network_len, behind;
+	uint32_t others = rx->packets > 1 ? (rx->packets - 1) * rx->payload : 0;
 	struct xd_headers headers;
 
-	copied = n < copied ? n : copied;
+	if (__builtin_expect(others >= n, false) && others)
+		return false;
+
+	copied = n - others < copied ? n - others : copied;
 	memcpy(h->bytes, rx->network.bytes, rx->network_len);
 	memcpy(h->bytes + rx->network_len, data, copied);
-	complete_headers(rx, h->bytes, n);
+	complete_headers(rx, h->bytes, n - others);
 	f->len = rx->network_len + n;
-	headers = (struct xd_headers){ h->bytes, rx->network_len + copied, f->len };
+	headers = (struct xd_headers){ h->bytes, rx->network_len + copied, f->len - others };
 	if (!xd_verdict(u->verdict, &headers, now, &f->meta))
 		return false;
+	f->packets = (uint8_t)rx->packets;
+	f->meta.payload_len += (uint16_t)others;
+	if (others)
+		xd_verdict_pass(u->verdict, rx->packets - 1, others);
 	f->seg[0] = (struct xt_seg){ h->bytes, f->meta.payload_off };
 	behind = f->meta.payload_off - rx->network_len;
 	f->seg[1] = (struct xt_seg){ data + behind, n - behind };

@@ -646,6 +646,58 @@ static void send_nearby(struct xd_udp *u)
 	}
 }
 
+/* ---- large frames ------------------------------------------------------------------------- */
+
+static uint32_t bytes_of_large(uint32_t headers, uint32_t payload)
+{
+	return headers + payload + XR_ICRC_LEN;
+}
+
+uint32_t xd_udp_large_packets(struct xd_socket *s, const struct xt_path *path, uint32_t dqpn,
+			      uint32_t want)
+{
+	struct xd_udp *u = xd_udp_of(s);
+	bool closed = false;
+	int peer;
+
+	if (!u->nearby || !u->nearby->peers)
+		return 1;
+	peer = u->nearby->peer(u->nearby, &path->dgid, dqpn);
+	if (peer < 0)
+		return 1;
+	if (u->nearby->has_room(u->nearby, peer,
+				bytes_of_large(XT_MAX_HEADERS, want * XR_MAX_PAYLOAD), &closed))
+		return want;
+	return closed ? 1 : 0;
+}
+
+bool xd_udp_send_large(struct xd_socket *s, const struct xt_frame *frame)
+{
+	static uint8_t no_icrc[XR_ICRC_LEN];
+	struct xd_udp *u = xd_udp_of(s);
+	const struct xd_udp_frame f = { .data = frame->seg[0].data, .meta = frame->meta };
+	uint32_t headers = frame->meta.payload_off - frame->meta.bth_off, n = 0, payload = 0;
+	struct iovec iov[XR_MAX_SGE + 2];
+	struct xd_udp_about about;
+	int peer;
+
+	/* the peer gets what is put in order */
+	if (u->tx.messages)
+		xd_udp_tx_flush(s, false);
+	read_about(&f, &about);
+	peer = u->nearby->peer(u->nearby, &about.dst, dest_qpn(&f));
+	if (u->tx.messages || peer < 0)
+		return false;
+	iov[n++] = (struct iovec){ f.data + frame->meta.bth_off, headers };
+	for (uint32_t i = 0; i < frame->n_payload; payload += frame->payload[i++].len)
+		iov[n++] = (struct iovec){ frame->payload[i].data, frame->payload[i].len };
+	iov[n++] = (struct iovec){ no_icrc, XR_ICRC_LEN };
+	about.unsealed = true;
+	about.packets = frame->packets;
+	about.size = payload / frame->packets;
+	return !u->nearby->send(u->nearby, peer, &about, iov, n, bytes_of_large(headers, payload));
+}
+
 /* ---- all that waits ----------------------------------------------------------------------- */
 
 /* Adds the messages from one port that are ACKs, or those that are not, or all. */

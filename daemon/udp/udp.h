@@ -65,6 +65,8 @@ struct xd_udp_about {
 	uint8_t traffic_class, ttl;
 	bool unsealed; /* the packets have no ICRC, see struct xt_frame */
 	uint32_t size; /* of the packets in it but the last; 0: it is one packet */
+	/* More than one: a large frame of so many, each with `size` bytes of payload */
+	uint32_t packets;
 };
 
 /*
@@ -80,6 +82,11 @@ struct xd_udp_nearby {
 	 */
 	int (*send)(struct xd_udp_nearby *n, int peer, const struct xd_udp_about *about,
 		    const struct iovec *iov, uint32_t iovs, uint32_t len);
+	/*
+	 * Returns true if there is room for a message of so many bytes, or, with *closed, if it
+	 * would be sent by the sockets now.
+	 */
+	bool (*has_room)(struct xd_udp_nearby *n, int peer, uint32_t len, bool *closed);
 	/*
 	 * Receives up to max messages, which stay where they are until the next call. Returns how
 	 * many. If the next one follows others that were sent to the socket, it is left out, unless
@@ -114,6 +121,7 @@ struct xd_udp_rx {
 	uint32_t index;		       /* of this packet in it */
 	uint32_t size;		       /* bytes of each packet in it but the last */
 	bool unsealed;		       /* see struct xd_udp_about */
+	uint32_t packets, payload;     /* more than one: in a large frame, with this payload each */
 	struct xd_udp_headers network; /* of the message: Ethernet, IP and UDP headers */
 	uint32_t network_len, ip_off;
 	struct xd_udp_headers headers[XD_BATCH]; /* of the packets that were passed on */
@@ -326,6 +334,10 @@ bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *frame);
 void xd_udp_complete(struct xd_udp *u);
 void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *frame);
 void xd_udp_tx_cancel(struct xd_socket *s, const struct xt_frame *frame);
+/* As xt_ops.large_packets() and send_large() */
+uint32_t xd_udp_large_packets(struct xd_socket *s, const struct xt_path *path, uint32_t dqpn,
+			      uint32_t want);
+bool xd_udp_send_large(struct xd_socket *s, const struct xt_frame *frame);
 void xd_udp_tx_flush(struct xd_socket *s, bool more);
 
 #endif /* XD_UDP_H */

@@ -22,7 +22,7 @@
 #include <xroce/gid.h>
 
 #define XR_INBOX_MAGIC 0x78494e42u
-#define XR_INBOX_LAYOUT 2
+#define XR_INBOX_LAYOUT 3
 #define XR_INBOX_RINGS 64
 /*
  * Bytes of a ring, a power of two: some messages of the largest size. More would not stay in the
@@ -63,8 +63,16 @@ struct xr_inbox_message {
 	__u16 sport;		 /* UDP source port */
 	__u8 traffic_class, ttl;
 	__u32 flags; /* XR_INBOX_* */
-	__u8 reserved[16];
+	/*
+	 * More than one: the message is a large frame (transport.h), which stands for so many
+	 * packets of one QP. It has the headers of the first one, `size` bytes of payload for each,
+	 * and room for an ICRC. XR_INBOX_UNSEALED is set.
+	 */
+	__u32 packets;
+	__u8 reserved[12];
 };
+
+#define XR_INBOX_LARGE 15 /* packets of a large frame, at most */
 
 /* The writer has sent to the socket since its last message: that precedes this one. */
 #define XR_INBOX_AFTER_SOCKET 1u

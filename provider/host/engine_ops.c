@@ -42,6 +42,21 @@ static void op_tx_push(void *ctx)
 	xd_socket_tx_flush(h->socket, false);
 }
 
+static uint32_t op_large_packets(void *ctx, const struct xt_path *path, uint32_t dqpn,
+				 uint32_t want)
+{
+	struct xp_host *h = ctx;
+
+	return h->page.acts ? 1 : xd_udp_large_packets(h->socket, path, dqpn, want);
+}
+
+static bool op_send_large(void *ctx, const struct xt_frame *frame)
+{
+	struct xp_host *h = ctx;
+
+	return xd_udp_send_large(h->socket, frame);
+}
+
 static void op_cq_event(void *ctx, struct xt_cq *cq)
 {
 	struct xp_cq_object *c = cq->owner;
@@ -92,6 +107,8 @@ const struct xt_ops xp_engine_ops = {
 	.tx_get = op_tx_get,
 	.tx_put = op_tx_put,
 	.tx_push = op_tx_push,
+	.large_packets = op_large_packets,
+	.send_large = op_send_large,
 	.show = xp_captures_show,
 	.cq_event = op_cq_event,
 	.async_event = op_async_event,

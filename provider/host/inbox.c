@@ -11,6 +11,7 @@
 #include "memfd.h"
 
 _Static_assert(sizeof(struct xr_inbox) <= XR_INBOX_RINGS_OFF, "rings are behind the heads");
+_Static_assert(XR_INBOX_LARGE == XT_LARGE_PACKETS, "as the engine makes them");
 _Static_assert(sizeof(struct xr_inbox_message) == XR_INBOX_ALIGN, "messages begin aligned");
 
 int xp_inbox_new(void)
@@ -96,6 +97,7 @@ static void set_about(struct xd_udp_about *a, const struct xr_inbox_message *m)
 		.ttl = m->ttl,
 		.unsealed = m->flags & XR_INBOX_UNSEALED,
 		.size = m->size,
+		.packets = m->packets,
 	};
 }
 
@@ -116,6 +118,9 @@ static struct place place_of(const struct xp_inbox *inbox, uint32_t ring)
 /* A UDP socket gives no message of more packets. */
 static bool has_too_many(const struct xr_inbox_message *m)
 {
+	if (m->packets > 1)
+		return m->packets > XR_INBOX_LARGE || m->size > XR_MAX_PAYLOAD ||
+		       !(m->flags & XR_INBOX_UNSEALED);
 	return m->size && (m->len - 1) / m->size >= XD_UDP_SEGMENTS;
 }
 

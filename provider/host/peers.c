@@ -66,6 +66,7 @@ static int write_message(uint8_t *to, uint32_t flags, const struct xd_udp_about 
 		.traffic_class = a->traffic_class,
 		.ttl = a->ttl,
 		.flags = flags,
+		.packets = a->packets,
 	};
 
 	memcpy(to, &m, sizeof(m));
@@ -89,29 +90,64 @@ static void set_ready(struct xp_peer *p)
 		__atomic_fetch_or(&p->m->ready, p->own_bit, __ATOMIC_SEQ_CST);
 }
 
+/* The room of a message in a ring, and what it leaves out at the end, where it does not fit */
+struct room {
+	uint64_t size, skip;
+};
+
+static struct room room_for(uint64_t head, uint32_t len)
+{
+	uint32_t to_end = XR_INBOX_RING - (uint32_t)(head % XR_INBOX_RING);
+	uint64_t size = (sizeof(struct xr_inbox_message) + (uint64_t)len + XR_INBOX_ALIGN - 1) /
+			XR_INBOX_ALIGN * XR_INBOX_ALIGN;
+
+	return (struct room){ size, size > to_end ? to_end : 0 };
+}
+
+static bool fits(const struct room *r, uint64_t head, uint64_t tail)
+{
+	return head - tail <= XR_INBOX_RING && r->skip + r->size <= XR_INBOX_RING - (head - tail);
+}
+
+static bool has_room(struct xd_udp_nearby *way, int peer, uint32_t len, bool *closed)
+{
+	struct xp_nearby *n = nearby_of(way);
+	struct xp_peer *p = &n->peer[peer];
+	uint64_t head = __atomic_load_n(&p->ring->head, __ATOMIC_RELAXED);
+	uint64_t tail = __atomic_load_n(&p->ring->tail, __ATOMIC_ACQUIRE);
+	struct room room = room_for(head, len);
+
+	*closed = head & XR_INBOX_CLOSED;
+	if (*closed)
+		return false;
+	if (fits(&room, head, tail))
+		return true;
+	*closed = gives_up(p, n->h->now);
+	return false;
+}
+
 static int put_message(const struct xp_nearby *n, struct xp_peer *p,
 		       const struct xd_udp_about *about, const struct iovec *iov, uint32_t iovs,
 		       uint32_t len)
 {
 	uint64_t head = __atomic_load_n(&p->ring->head, __ATOMIC_RELAXED);
 	uint64_t tail = __atomic_load_n(&p->ring->tail, __ATOMIC_ACQUIRE);
-	uint32_t at = (uint32_t)(head % XR_INBOX_RING), to_end = XR_INBOX_RING - at;
-	uint64_t size = (sizeof(struct xr_inbox_message) + len + XR_INBOX_ALIGN - 1) /
-			XR_INBOX_ALIGN * XR_INBOX_ALIGN;
-	uint64_t skip = size > to_end ? to_end : 0;
+	uint32_t at = (uint32_t)(head % XR_INBOX_RING);
+	struct room room = room_for(head, len);
 
 	/* A head that is not aligned was changed by the peer against the rules. */
 	if (head & XR_INBOX_CLOSED || head % XR_INBOX_ALIGN)
 		return -EPIPE;
-	if (skip + size > XR_INBOX_RING - (head - tail) || head - tail > XR_INBOX_RING)
+	if (!fits(&room, head, tail))
 		return gives_up(p, n->h->now) ? 0 : -EAGAIN;
 	p->full_at = 0;
-	if (skip)
+	if (room.skip)
 		*(__u32 *)(void *)(p->data + at) = XR_INBOX_SKIP;
 	/* lost: the next attempt finds the page absent, or not */
-	if (write_message(p->data + (skip ? 0 : at), flags_of(p, about), about, iov, iovs, len))
+	if (write_message(p->data + (room.skip ? 0 : at), flags_of(p, about), about, iov, iovs,
+			  len))
 		return 0;
-	if (!__atomic_compare_exchange_n(&p->ring->head, &head, head + skip + size, false,
+	if (!__atomic_compare_exchange_n(&p->ring->head, &head, head + room.skip + room.size, false,
 					 __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return -EPIPE;
 	set_ready(p);
@@ -226,6 +262,7 @@ void xp_nearby_init(struct xp_host *h)
 	h->nearby.way = (struct xd_udp_nearby){
 		.peer = find_peer,
 		.send = send_to_peer,
+		.has_room = has_room,
 		.receive = receive_from_inbox,
 		.pending = inbox_pending,
 	};

@@ -65,6 +65,14 @@ static void set_flags(uint64_t at, uint32_t flags)
 	((struct xr_inbox_message *)(void *)(bytes + at))->flags = flags;
 }
 
+static void set_packets(uint64_t at, uint32_t packets, uint32_t size)
+{
+	struct xr_inbox_message *m = (void *)(bytes + at);
+
+	m->packets = packets;
+	m->size = size;
+}
+
 static bool is_refused(void)
 {
 	return !receive() && ring->head & XR_INBOX_CLOSED && inbox.broken == 1ull << RING;
@@ -89,6 +97,12 @@ static void test_messages(void)
 	put_at(448, 64, 128);
 	TAP_OK(receive() == 2 && about[0].unsealed && !about[1].unsealed,
 	       "a message says whether its packets have an ICRC");
+	put_at(576, 64, 128);
+	set_flags(576, XR_INBOX_UNSEALED);
+	set_packets(576, XR_INBOX_LARGE, XR_MAX_PAYLOAD);
+	TAP_OK(receive() == 1 && about[0].packets == XR_INBOX_LARGE &&
+		       about[0].size == XR_MAX_PAYLOAD,
+	       "and how many packets a large frame stands for");
 	end();
 
 	start();
@@ -152,6 +166,15 @@ static void test_refusals(void)
 		{ "that only skips, beyond what was written", XR_INBOX_SKIP, 64 },
 	};
 
+	static const struct {
+		const char *name;
+		uint32_t flags, packets, size;
+	} large[] = {
+		{ "of 16 packets", XR_INBOX_UNSEALED, XR_INBOX_LARGE + 1, 4 },
+		{ "of longer packets", XR_INBOX_UNSEALED, 2, XR_MAX_PAYLOAD + 1 },
+		{ "with an ICRC", 0, 2, 4 },
+	};
+
 	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		start();
 		put_at(0, rows[i].len, rows[i].size);
@@ -173,6 +196,14 @@ static void test_refusals(void)
 	put_at(XR_INBOX_RING - 128, 100, 192);
 	TAP_OK(is_refused(), "so is one with a message across its end");
 	end();
+	for (uint32_t i = 0; i < sizeof(large) / sizeof(large[0]); i++) {
+		start();
+		put_at(0, 64, 128);
+		set_flags(0, large[i].flags);
+		set_packets(0, large[i].packets, large[i].size);
+		TAP_OK(is_refused(), "so is one with a large frame %s", large[i].name);
+		end();
+	}
 }
 
 static uint64_t state = 1;

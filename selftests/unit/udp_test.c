@@ -102,11 +102,33 @@ int xd_udp_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n)
 	return got ? (int)got : -1;
 }
 
+/* The packets that are valid have so many bytes behind the BTH; 0: none is. */
+static uint32_t valid_len;
+static struct xd_headers checked; /* the last ones */
+
 bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 		struct xr_meta *meta)
 {
-	(void)v, (void)h, (void)now, (void)meta;
-	return false;
+	uint32_t len = h->len - BTH - XR_BTH_HLEN;
+
+	(void)v, (void)now;
+	checked = *h;
+	if (!valid_len || len != valid_len)
+		return false;
+	*meta = (struct xr_meta){ .ip_version = 4,
+				  .ip_off = XR_ETH_HLEN,
+				  .bth_off = BTH,
+				  .payload_off = BTH + XR_BTH_HLEN,
+				  .payload_len = (uint16_t)(len - XR_ICRC_LEN) };
+	return true;
+}
+
+static uint32_t passed; /* without a check */
+
+void xd_verdict_pass(struct xd_verdict *v, uint32_t packets, uint32_t bytes)
+{
+	(void)v, (void)bytes;
+	passed += packets;
 }
 
 bool xd_verdict_is_own(struct xd_verdict *v, const struct xr_addr *addr)
@@ -265,7 +287,7 @@ static int find_near(struct xd_udp_nearby *n, const struct xr_addr *dst, uint32_
 /* The last message that it has got */
 static struct {
 	bool unsealed;
-	uint32_t parts;
+	uint32_t parts, packets, size, len;
 	uint8_t payload; /* byte behind the BTH */
 } last_near;
 
@@ -278,6 +300,9 @@ static int send_near(struct xd_udp_nearby *n, int peer, const struct xd_udp_abou
 	(void)n;
 	last_near.unsealed = about->unsealed;
 	last_near.parts = iovs;
+	last_near.packets = about->packets;
+	last_near.size = about->size;
+	last_near.len = len;
 	last_near.payload = iovs > 1 ? *(const uint8_t *)iov[1].iov_base : first[XR_BTH_HLEN];
 	if (!err && peer == 3 && iovs == 1 && len == 24 && about->sport == PORT && !about->size)
 		got_near++;
@@ -287,10 +312,13 @@ static int send_near(struct xd_udp_nearby *n, int peer, const struct xd_udp_abou
 /* The next message follows others that were sent to the socket. */
 static bool follows;
 
+#define LARGE_PAYLOAD 256u
+static uint32_t large_near; /* packets of the large frame that it is; 0: it is a packet */
+
 static uint32_t receive_near(struct xd_udp_nearby *n, bool emptied, struct xd_udp_about *about,
 			     struct iovec *data, uint32_t max, bool *behind)
 {
-	static uint8_t packet[24];
+	static uint8_t packet[24 + 2 * LARGE_PAYLOAD];
 
 	(void)n, (void)max;
 	*behind = follows && !emptied;
@@ -298,9 +326,23 @@ static uint32_t receive_near(struct xd_udp_nearby *n, bool emptied, struct xd_ud
 		return 0;
 	follows = false;
 	waiting_near--;
-	about[0] = (struct xd_udp_about){ .sport = PORT };
-	data[0] = (struct iovec){ packet, sizeof(packet) };
+	about[0] = (struct xd_udp_about){ .sport = PORT, .packets = large_near };
+	about[0].src.raw[10] = about[0].src.raw[11] = 0xff; /* IPv4 */
+	about[0].dst = about[0].src;
+	about[0].unsealed = large_near;
+	about[0].size = large_near ? LARGE_PAYLOAD : 0;
+	data[0] = (struct iovec){ packet, large_near ? sizeof(packet) : 24 };
 	return 1;
+}
+
+/* Whether it has room, or a large frame would be sent by the sockets */
+static bool room_near, closed_near;
+
+static bool has_room_near(struct xd_udp_nearby *n, int peer, uint32_t len, bool *closed)
+{
+	(void)n;
+	*closed = closed_near;
+	return peer == 3 && len > LARGE_PAYLOAD && room_near;
 }
 
 static bool pending_near(const struct xd_udp_nearby *n)
@@ -314,6 +356,7 @@ static struct xd_udp_nearby nearby = {
 	.send = send_near,
 	.receive = receive_near,
 	.pending = pending_near,
+	.has_room = has_room_near,
 };
 
 /* Flushes with these answers of the engine to its first messages. */
@@ -428,6 +471,95 @@ static void test_payload_near(void)
 	udp->nearby = NULL;
 }
 
+/* ---- large frames ---- */
+
+static bool send_large(void)
+{
+	uint8_t headers[BTH + XR_BTH_HLEN + LONG + XR_ICRC_LEN];
+	const struct xt_seg payload[2] = { { memory, 100 }, { memory + 100, 412 } };
+	const struct xt_frame f = {
+		.seg[0] = { headers, BTH + XR_BTH_HLEN },
+		.nseg = 1,
+		.len = sizeof(headers),
+		.packets = 2,
+		.unsealed = true,
+		.meta = { .ip_version = 4,
+			  .ip_off = XR_ETH_HLEN,
+			  .bth_off = BTH,
+			  .payload_off = BTH + XR_BTH_HLEN,
+			  .qpn = NEAR },
+		.payload = payload,
+		.n_payload = 2,
+	};
+
+	write_headers(headers, f.len, XR_OP_SEND_FIRST, NEAR, 0);
+	asked_near = 0;
+	return xd_udp_send_large(&udp->socket, &f);
+}
+
+static uint32_t large_packets(uint32_t qpn)
+{
+	const struct xt_path path = { .ip_version = 4 };
+
+	return xd_udp_large_packets(&udp->socket, &path, qpn, 5);
+}
+
+static void test_send_large(void)
+{
+	udp->nearby = &nearby;
+	nearby.peers = room_near = true;
+	closed_near = false;
+	TAP_OK(large_packets(NEAR) == 5 && large_packets(NEAR + 1) == 1,
+	       "large frames may be sent to engines of this host");
+	room_near = false;
+	TAP_OK(!large_packets(NEAR), "not while one has no room");
+	closed_near = true;
+	TAP_OK(large_packets(NEAR) == 1, "and packets are if it takes no messages");
+	nearby.peers = false;
+	TAP_OK(large_packets(NEAR) == 1, "or if there is none");
+	nearby.peers = true;
+	memset(memory, 6, LONG);
+	put(XR_OP_SEND_ONLY, NEAR, 8);
+	answers[0] = answers[1] = 0;
+	TAP_OK(send_large() && asked_near == 2 && last_near.packets == 2 &&
+		       last_near.size == LONG / 2 && last_near.unsealed && last_near.payload == 6 &&
+		       last_near.len == XR_BTH_HLEN + LONG + XR_ICRC_LEN,
+	       "one is sent behind the packets that wait");
+	put(XR_OP_SEND_ONLY, NEAR, 8);
+	answers[0] = -EAGAIN;
+	TAP_OK(!send_large() && asked_near == 1, "it is not if these have to wait");
+	flush_near(0, 0);
+	answers[0] = -EPIPE;
+	TAP_OK(!send_large() && asked_near == 1 && !xd_udp_queued(&udp->socket),
+	       "or if the engine takes no messages any more");
+	udp->nearby = NULL;
+}
+
+static void test_receive_large(void)
+{
+	struct xt_frame frames[XD_BATCH];
+	uint32_t n;
+
+	udp->nearby = &nearby;
+	nearby.open = false;
+	waiting_near = 1;
+	large_near = 3;
+	valid_len = 24 - XR_BTH_HLEN; /* of its first packet */
+	n = xd_udp_recv(&udp->socket, frames, XD_BATCH, 0);
+	TAP_OK(n == 1 && passed == 2 && frames[0].packets == 3 && frames[0].unsealed &&
+		       frames[0].len == BTH + 24 + 2 * LARGE_PAYLOAD &&
+		       frames[0].meta.payload_len ==
+			       24 - XR_BTH_HLEN - XR_ICRC_LEN + 2 * LARGE_PAYLOAD,
+	       "a large frame is received as one, and its first packet is checked");
+	waiting_near = 1;
+	large_near = 15;
+	TAP_OK(!xd_udp_recv(&udp->socket, frames, XD_BATCH, 0),
+	       "one that is shorter than its packets is dropped");
+	large_near = 0;
+	valid_len = 0;
+	udp->nearby = NULL;
+}
+
 /* Receives once. Returns 'k' if it was from the kernel, 'n' if from the engine, '-' if nothing. */
 static char receive_one(void)
 {
@@ -522,7 +654,9 @@ int main(void)
 	test_receive();
 	test_send_near();
 	test_payload_near();
+	test_send_large();
 	test_receive_near();
+	test_receive_large();
 	udp->rx_fds = 0;
 	xd_socket_close(&udp->socket);
 	return tap_end();
