@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "provider/base/export.h"
+
 typedef int sigaction_fn(int, const struct sigaction *, struct sigaction *);
 typedef int mask_fn(int, const sigset_t *, sigset_t *);
 
@@ -161,7 +163,7 @@ int xp_fault_signals_take(void (*ends)(const void *addr))
 	return result;
 }
 
-bool xp_fault_signals_has(int sig)
+XP_UNCHECKED bool xp_fault_signals_has(int sig)
 {
 	return (sig == SIGSEGV || sig == SIGBUS) &&
 	       __atomic_load_n(&taken[sig == SIGBUS], __ATOMIC_ACQUIRE);

@@ -20,7 +20,7 @@ typedef void handler_fn(int);
 	X(pthread_sigmask, int, (int, const sigset_t *, sigset_t *))
 XP_NEXT_TABLE(FUNCTIONS)
 
-XP_PUBLIC int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+XP_PUBLIC XP_UNCHECKED int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	if (!xp_fault_signals_has(sig))
 		return XP_NEXT(sigaction)(sig, act, old);
