@@ -5,6 +5,7 @@
 #include "ending.h"
 #include "engine.h"
 #include "execute.h"
+#include "guard.h"
 #include "key_wr.h"
 #include "loopback_stop.h"
 #include "qp.h"
@@ -348,7 +349,7 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 		if (outcome != XT_ACCEPTED)
 			return outcome;
 	}
-	side = rq->len ? xt_put(&at, &rq->src, rq->len, &res->error) : XT_SIDE_NONE;
+	side = rq->len ? XT_UNORDERED(xt_put(&at, &rq->src, rq->len, &res->error)) : XT_SIDE_NONE;
 	if (side == XT_SIDE_WAIT ||
 	    (rq->flags & XR_EXT_IMMDT && xt_posted(&qp->park, XT_PARK_RESPONDER)))
 		return XT_PARKED;

@@ -44,4 +44,29 @@ int xt_guard_store(uint64_t *p, uint64_t value);
  */
 void xt_guard_fault(const void *addr);
 
+/*
+ * An access that a peer wants, or that changes nothing. The program has told the peer when it may
+ * be, and hears from the peer that it was, in ways that ThreadSanitizer does not see. It does see
+ * how programs and the engine order the accesses of work requests.
+ */
+#ifdef __SANITIZE_THREAD__
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+#define XT_UNORDERED(access)                                                                       \
+	({                                                                                         \
+		__typeof__(access) result_;                                                        \
+                                                                                                   \
+		AnnotateIgnoreReadsBegin(__FILE__, __LINE__);                                      \
+		AnnotateIgnoreWritesBegin(__FILE__, __LINE__);                                     \
+		result_ = access;                                                                  \
+		AnnotateIgnoreWritesEnd(__FILE__, __LINE__);                                       \
+		AnnotateIgnoreReadsEnd(__FILE__, __LINE__);                                        \
+		result_;                                                                           \
+	})
+#else
+#define XT_UNORDERED(access) (access)
+#endif
+
 #endif /* XT_GUARD_H */

@@ -10,6 +10,7 @@
 #include "copy.h"
 #include "engine.h"
 #include "flow.h"
+#include "guard.h"
 #include "integrity.h"
 #include "loopback.h"
 #include "loopback_ahead.h"
@@ -359,7 +360,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 	}
 	src.mem = at.mem;
 	src.off = at.off;
-	side = xt_scatter(&l, p->off, &src, p->len, &error);
+	side = XT_UNORDERED(xt_scatter(&l, p->off, &src, p->len, &error));
 	if (side == XT_SIDE_WAIT || (side != XT_SIDE_NONE && xt_has_posted(qp)))
 		return false;
 	if (side == XT_SIDE_SOURCE) {

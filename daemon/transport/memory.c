@@ -403,7 +403,7 @@ int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t c
 	int err;
 
 	if (p)
-		return reported(at->mem, xt_guard_cmp_swap(p, compare, swap, old));
+		return reported(at->mem, XT_UNORDERED(xt_guard_cmp_swap(p, compare, swap, old)));
 	if (by_step(step, at, &a, &err)) {
 		*old = step->atomic_old;
 		return err;
@@ -425,7 +425,7 @@ int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t 
 	int err;
 
 	if (p)
-		return reported(at->mem, xt_guard_fetch_add(p, add, old));
+		return reported(at->mem, XT_UNORDERED(xt_guard_fetch_add(p, add, old)));
 	if (by_step(step, at, &a, &err)) {
 		*old = step->atomic_old;
 		return err;
@@ -448,7 +448,7 @@ int xt_mem_atomic_write(struct xt_step *step, const struct xt_mem_at *at, uint64
 	int err;
 
 	if (p)
-		return reported(at->mem, xt_guard_store(p, value));
+		return reported(at->mem, XT_UNORDERED(xt_guard_store(p, value)));
 	if (by_step(step, at, &a, &err))
 		return err;
 	pthread_mutex_lock(&unmapped_lock);

@@ -176,7 +176,8 @@ static bool put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
 			c->off = 0;
 		}
 		run = c->seg->len - c->off < len ? c->seg->len - c->off : len;
-		if (xt_guard_copy(c->seg->data + c->off, src, run)) {
+		/* perhaps for a READ of the peer */
+		if (XT_UNORDERED(xt_guard_copy(c->seg->data + c->off, src, run))) {
 			memset(c->seg->data + c->off, 0, run);
 			complete = false;
 		}

@@ -9,6 +9,7 @@
 
 #include "copy.h"
 #include "execute.h"
+#include "guard.h"
 #include "parked.h"
 #include "place.h"
 #include "qp.h"
@@ -247,10 +248,11 @@ static bool place_write(const struct xt_qp *qp, const struct xt_known *k, const 
 		.va = k->to.addr + off,
 		.len = rx->len,
 	};
+	const struct xt_frame *f = rx->frame;
 	struct xt_mem_at at;
 
 	return off + rx->len < k->to.length && xt_resp_permits(qp, &use, &at) &&
-	       xt_mem_place(&at, rx->frame->seg, rx->frame->meta.payload_off, rx->len);
+	       XT_UNORDERED(xt_mem_place(&at, f->seg, f->meta.payload_off, rx->len));
 }
 
 static bool place_send(struct xt_qp *qp, const struct xt_known *k, const struct xt_rx *rx,

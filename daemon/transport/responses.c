@@ -11,6 +11,7 @@
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
+#include "guard.h"
 #include "packet.h"
 #include "qp.h"
 #include "rd.h"
@@ -238,7 +239,7 @@ static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, uint3
 	nak = xt_resp_check(qp, &use, &at);
 	if (nak >= 0)
 		return nak;
-	err = xt_gather_mem(&f, &at, len, out);
+	err = XT_UNORDERED(xt_gather_mem(&f, &at, len, out));
 	if (err == -EINPROGRESS)
 		return MUST_WAIT;
 	return err ? XR_NAK_REMOTE_OPERATIONAL : GATHERED;

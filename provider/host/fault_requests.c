@@ -11,7 +11,7 @@ int xp_faults_request(struct xp_host *h, uint32_t type)
 	struct xd_fault_verb v = { 0 };
 	struct timespec ts;
 
-	if (!h->page.acts && !xp_page_changed(&h->page))
+	if (!xp_page_acts(&h->page))
 		return 0;
 	xp_host_enter(h);
 	if (h->faults.any)

@@ -27,8 +27,8 @@ void xp_page_load(struct xp_host *h)
 
 	if (present && copy_page(h->page.p, present) && xp_faults_load(h, present)) {
 		xp_captures_load(h, present);
-		h->page.seq = present->seq;
-		h->page.acts = h->faults.any || h->captures.any;
+		__atomic_store_n(&h->page.acts, h->faults.any || h->captures.any, __ATOMIC_RELAXED);
+		__atomic_store_n(&h->page.seq, present->seq, __ATOMIC_RELEASE);
 		xd_udp_complete(xd_udp_of(h->socket));
 	}
 	free(present);

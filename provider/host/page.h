@@ -2,7 +2,7 @@
 /*
  * The page by which the daemon tells the host of rules of fault injection and of captures (struct
  * xr_direct_page). Each round looks whether it has changed; the frames of the round go by that. All
- * functions but open and close are for the holder of the engine's lock.
+ * functions but open, close and xp_page_acts() are for the holder of the engine's lock.
  */
 #ifndef XP_HOST_PAGE_H
 #define XP_HOST_PAGE_H
@@ -18,8 +18,9 @@ struct xp_host;
 
 struct xp_page {
 	const struct xr_direct_page *p; /* NULL: the daemon has given none */
-	uint32_t seq;			/* of the page when it was read */
-	bool acts;			/* there are rules or captures */
+	/* Stored by the holder of the lock, loaded by any thread, atomic. seq is stored last. */
+	uint32_t seq; /* of the page when it was read */
+	bool acts;    /* there are rules or captures */
 };
 
 /* Takes over the descriptor. */
@@ -32,7 +33,14 @@ bool xp_page_sends(struct xp_host *h, struct xt_frame *frame);
 
 static inline bool xp_page_changed(const struct xp_page *page)
 {
-	return page->p && __atomic_load_n(&page->p->seq, __ATOMIC_RELAXED) != page->seq;
+	return page->p && __atomic_load_n(&page->p->seq, __ATOMIC_RELAXED) !=
+				  __atomic_load_n(&page->seq, __ATOMIC_ACQUIRE);
+}
+
+/* Returns true if there are rules or captures, or the page has changed. Any thread */
+static inline bool xp_page_acts(const struct xp_page *page)
+{
+	return xp_page_changed(page) || __atomic_load_n(&page->acts, __ATOMIC_RELAXED);
 }
 
 static inline void xp_page_look(struct xp_host *h, const struct xp_page *page)

@@ -72,7 +72,8 @@ static int write_message(uint8_t *to, uint32_t flags, const struct xd_udp_about 
 	memcpy(to, &m, sizeof(m));
 	to += sizeof(m);
 	for (uint32_t i = 0; i < iovs; to += iov[i++].iov_len)
-		if (xt_guard_copy(to, iov[i].iov_base, iov[i].iov_len))
+		/* perhaps for a READ of the peer */
+		if (XT_UNORDERED(xt_guard_copy(to, iov[i].iov_base, iov[i].iov_len)))
 			return -EFAULT;
 	return 0;
 }

@@ -27,9 +27,9 @@ static int touch(uint64_t start, uint64_t end, uint64_t page, bool write)
 	int err = 0;
 
 	if (!write)
-		return xt_guard_probe((const uint8_t *)(uintptr_t)start, end - start);
+		return XT_UNORDERED(xt_guard_probe((const uint8_t *)(uintptr_t)start, end - start));
 	for (; start < end && !err; start += page)
-		err = xt_guard_fetch_add((uint64_t *)(uintptr_t)start, 0, &old);
+		err = XT_UNORDERED(xt_guard_fetch_add((uint64_t *)(uintptr_t)start, 0, &old));
 	return err;
 }
 

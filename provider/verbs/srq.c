@@ -268,7 +268,8 @@ int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 			*bad_wr = wr;
 			break;
 		}
-		r->head++;
+		/* threads that poll load it without the lock */
+		__atomic_store_n(&r->head, r->head + 1, __ATOMIC_RELEASE);
 	}
 	/* Workers read the queue when a message arrives: there is no doorbell. */
 	xp_ring_publish(r);

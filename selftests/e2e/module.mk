@@ -9,7 +9,7 @@ E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	borrow borrow_ring hanging_fs hostile mad_flood rdma_channel rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect \
 	rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory \
 	rdma_migrate \
-	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_unmap rdma_verify \
+	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_threads rdma_unmap rdma_verify \
 	rdma_watch rdma_xrc spoil_rings tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
 
 e2e_name = e2e/$(basename $(notdir $1))
@@ -77,6 +77,9 @@ $(eval $(call verbs_program,rdma_unmap,,-lpthread))
 
 # Uses shared receive queues.
 $(eval $(call verbs_program,rdma_srq))
+
+# Posts and polls in several threads.
+$(eval $(call verbs_program,rdma_threads,,-lpthread))
 
 # Sends datagrams to one host and to multicast groups.
 $(eval $(call verbs_program,rdma_datagram,,-ldl))
