@@ -121,8 +121,9 @@ void xp_host_del_pages(struct xp_host *h, uint32_t n)
 void xp_reply(struct xp_call *call, const void *rep, size_t len)
 {
 	call->rep_got = len < call->rep_len ? len : call->rep_len;
-	if (call->rep_len)
-		memset(call->rep, 0, call->rep_len);
+	if (!call->rep_len)
+		return; /* there may be no buffer */
+	memset(call->rep, 0, call->rep_len);
 	memcpy(call->rep, rep, call->rep_got);
 }
 
