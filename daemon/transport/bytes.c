@@ -21,19 +21,34 @@
 
 #ifdef __SANITIZE_THREAD__
 
-/* Programs may poll the memory. ThreadSanitizer reports accesses that are not atomic. */
+static void copy_byte(uint8_t *to, const uint8_t *from)
+{
+	__atomic_store_n(to, __atomic_load_n(from, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+/*
+ * Programs may poll the memory. ThreadSanitizer reports accesses that are not atomic. Single bytes
+ * would make it so slow that peers send again, so words are loaded in one piece where only the
+ * target is aligned, as that of a payload behind headers usually is.
+ */
 void xt_copy(void *dst, const void *src, size_t len)
 {
 	const uint8_t *from = src;
 	uint8_t *to = dst;
+	uint64_t word;
 
-	for (; len >= 8 && !(((uintptr_t)to | (uintptr_t)from) & 7); len -= 8, to += 8, from += 8)
-		__atomic_store_n(
-			(uint64_t *)(void *)to,
-			__atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_RELAXED),
-			__ATOMIC_RELAXED);
+	for (; len && (uintptr_t)to & 7; len--)
+		copy_byte(to++, from++);
+	for (; len >= 8; len -= 8, to += 8, from += 8) {
+		if ((uintptr_t)from & 7)
+			memcpy(&word, from, sizeof(word));
+		else
+			word = __atomic_load_n((const uint64_t *)(const void *)from,
+					       __ATOMIC_RELAXED);
+		__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
+	}
 	for (; len; len--)
-		__atomic_store_n(to++, __atomic_load_n(from++, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+		copy_byte(to++, from++);
 }
 
 #else

@@ -22,9 +22,9 @@ E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unrel
 	40-protection.bats 49-rdmacm.bats 50-loss.bats 70-events.bats)
 E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-start.bats 16-interfaces.bats \
 	17-ways.bats 18-lend.bats 18-lend-ring.bats 18-netem.bats 19-direct-auto.bats 19-direct-capture.bats \
-	19-direct-peers.bats 19-direct-rdmacm.bats 19-direct-users.bats 19-direct-verdict.bats 19-direct-view.bats \
-	37-unmap.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats 65-netdev.bats 65-queues.bats 66-gso.bats \
-	66-many-queues.bats 67-one-namespace.bats)
+	19-direct-peers.bats 19-direct-rdmacm.bats 19-direct-threads.bats 19-direct-users.bats 19-direct-verdict.bats \
+	19-direct-view.bats 37-unmap.bats 59-kubernetes.bats 60-coexist.bats 61-other-xdp.bats 65-netdev.bats 65-queues.bats \
+	66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
 socket_name = socket/$(basename $(notdir $1))
 $(foreach f,$(E2E_SOCKET),$(eval \
 	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),host root)))
@@ -45,6 +45,19 @@ $(eval $(call suite,long/e2e/49-rdmacm-many,3600,XR_CONNECTS=100000 bats --tap -
 
 $(eval $(call suite,long/e2e/55-iser,3000,XR_ISER_MIB=1024 bats --tap --filter reads.back selftests/e2e/55-iser.bats,\
 	$(E2E_NEEDS),root long))
+
+# Some files with programs whose engines have threads, under ThreadSanitizer. Another make builds for it, in the long tests only.
+ifeq ($(SANITIZE),)
+E2E_THREAD := $(addprefix selftests/e2e/,18-lend.bats 19-direct-threads.bats 19-direct-view.bats)
+thread_build := $(abspath $(BUILD))-thread
+thread_name = long/thread/$(basename $(notdir $1))
+$(foreach f,$(E2E_THREAD),$(eval $(call suite,$(call thread_name,$(f)),1200,\
+	SANITIZE=thread XR_BUILD=$(thread_build) bats --tap $(f),thread-build,root long)))
+.PHONY: thread-build
+thread-build:
+	$(Q)$(MAKE) --no-print-directory SANITIZE=thread BUILD=$(thread_build) all \
+		$(addprefix $(thread_build)/selftests/e2e/,borrow rdma_keys rdma_threads rdma_verify)
+endif
 
 # $(call verbs_program,name,sources,linker flags): a verbs program of NAME*.c, verbs_util.c and other sources
 verbs_program = $(call program,selftests/e2e/$1,$(wildcard selftests/e2e/$1*.c) \
