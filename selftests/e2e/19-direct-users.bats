@@ -19,7 +19,7 @@ run_on() {
 	local h=$1
 
 	shift
-	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0 \
 		nsenter --net="/run/netns/$ID-$h" -- "${AS[@]}" "$XROCE" run -r "$RUN/$h" "$@"
 }
 
@@ -27,7 +27,7 @@ spawn() {
 	local h=$1 file=$2
 
 	shift 2
-	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0 nsenter --net="/run/netns/$ID-$h" -- \
+	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0 nsenter --net="/run/netns/$ID-$h" -- \
 		"${AS[@]}" "$XROCE" run -r "$RUN/$h" "$@" </dev/null >"$file" 2>&1 3>&- &
 }
 

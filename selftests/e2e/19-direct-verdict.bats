@@ -31,7 +31,7 @@ run_on() {
 	local h=$1
 
 	shift
-	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0 \
 		nsenter --net="/run/netns/$ID-$h" -- "${AS[@]}" "$XROCE" run -r "$RUN/$h" "$@"
 }
 

@@ -9,7 +9,7 @@ PORT1=$IB/xra/ports/1
 
 # with_both PROGRAM...: runs the program on host a with the devices of both daemons
 with_both() {
-	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0 on a "$XROCE" run -r "$RUN/both" "$@"
+	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0 on a "$XROCE" run -r "$RUN/both" "$@"
 }
 
 setup_file() {
