@@ -46,21 +46,22 @@ static bool borrow(struct conn *c)
 /* A block with options as the daemon writes them, in which often one byte is wrong */
 static uint32_t put_block(uint8_t *at)
 {
-	struct xr_pcapng_packet *h = (struct xr_pcapng_packet *)at;
+	struct xr_pcapng_packet h; /* a block may be at any address */
 	const uint32_t flags = 1 + below(2), captured = below(200);
-	uint8_t *end = at + sizeof(*h) + xr_pcapng_padded(captured);
+	uint8_t *end = at + sizeof(h) + xr_pcapng_padded(captured);
 
 	end = xr_pcapng_option(end, XR_PCAPNG_COMMENT, "QP 1\033[2J, direct", 16);
 	end = xr_pcapng_option(end, XR_PCAPNG_FLAGS, &flags, sizeof(flags));
 	end = xr_pcapng_option(end, XR_PCAPNG_END, "", 0);
-	*h = (struct xr_pcapng_packet){
+	h = (struct xr_pcapng_packet){
 		.type = XR_PCAPNG_PACKET,
 		.length = (uint32_t)(end - at) + 4,
 		.time_high = (uint32_t)rnd(),
 		.captured = captured,
 		.original = captured,
 	};
-	memcpy(end, &h->length, sizeof(h->length));
+	memcpy(at, &h, sizeof(h));
+	memcpy(end, &h.length, sizeof(h.length));
 	if (one_in(50))
 		at[below((uint32_t)(end - at))] ^= (uint8_t)rnd();
 	return (uint32_t)(end - at) + 4;
