@@ -49,14 +49,14 @@ $(eval $(call suite,long/e2e/55-iser,3000,XR_ISER_MIB=1024 bats --tap --filter r
 # Some files with programs whose engines have threads, under ThreadSanitizer. Another make builds for it, in the long tests only.
 ifeq ($(SANITIZE),)
 E2E_THREAD := $(addprefix selftests/e2e/,18-lend.bats 19-direct-threads.bats 19-direct-view.bats)
-thread_build := $(abspath $(BUILD))-thread
+thread_build := $(BUILD)-thread
 thread_name = long/thread/$(basename $(notdir $1))
 $(foreach f,$(E2E_THREAD),$(eval $(call suite,$(call thread_name,$(f)),1200,\
-	SANITIZE=thread XR_BUILD=$(thread_build) bats --tap $(f),thread-build,root long)))
+	SANITIZE=thread XR_BUILD=$(abspath $(thread_build)) bats --tap $(f),thread-build,root long)))
 .PHONY: thread-build
 thread-build:
 	$(Q)$(MAKE) --no-print-directory SANITIZE=thread BUILD=$(thread_build) all \
-		$(addprefix $(thread_build)/selftests/e2e/,borrow rdma_keys rdma_threads rdma_verify)
+		$(addprefix $(thread_build)/selftests/e2e/,borrow rdma_keys rdma_limits rdma_threads rdma_verify)
 endif
 
 # $(call verbs_program,name,sources,linker flags): a verbs program of NAME*.c, verbs_util.c and other sources
