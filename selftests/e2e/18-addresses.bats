@@ -7,6 +7,7 @@ load helpers
 
 setup() {
 	requires root
+	export XR_IO=auto	# the daemons find out that they need sockets
 	hosts_up "$MTU"
 	OTHER=10.79.0
 }

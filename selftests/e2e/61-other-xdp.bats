@@ -23,7 +23,7 @@ tools() {
 # refused [OPTION...]: starts xroced on host a, which must refuse to start; prints its messages
 refused() {
 	fails on a timeout $((20 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" --bpffs "$RUN/bpf" \
-		--user "$DAEMON_USER" "$@" 2>&1 3>&-
+		--io xdp --user "$DAEMON_USER" "$@" 2>&1 3>&-
 }
 
 @test "xroced names the XDP program that is on the interface, and how to remove it" {

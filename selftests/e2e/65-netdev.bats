@@ -231,7 +231,7 @@ remove() {
 
 @test "the daemon names an interface that does not exist" {
 	hosts_up
-	run on a "$XROCED" --interface nothere --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
+	run on a "$XROCED" --io xdp --interface nothere --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
 	echo "$output"
 	equal "status" "$status" 1
 	[[ $output == *nothere* ]]
@@ -241,7 +241,7 @@ remove() {
 	hosts_up
 	# the limit of the user refuses a thread to the daemon, which is a process of that user then
 	run on a timeout $((20 * SLOW)) prlimit --nproc=1:1 "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
-		--bpffs "$RUN/bpf" --user "$DAEMON_USER"
+		--bpffs "$RUN/bpf" --io xdp --user "$DAEMON_USER"
 	echo "$output"
 	equal "status" "$status" 1
 	[[ $output == *"starting the workers: Resource temporarily unavailable"* ]]
@@ -250,7 +250,7 @@ remove() {
 @test "a second daemon for a device name is refused, and the first one continues" {
 	hosts_up
 	daemons_up
-	run on a "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
+	run on a "$XROCED" --io xdp --interface va --name xra --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
 	echo "$output"
 	equal "status" "$status" 1
 	[[ $output == *xra* ]]

@@ -82,7 +82,7 @@ watch_death() {
 @test "a daemon for a device name in use ends, however often it is started" {
 	for _ in 1 2 3; do
 		run on a timeout $((30 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
-			--bpffs "$RUN/bpf"
+			--bpffs "$RUN/bpf" --io "$(packets_by)"
 		echo "$output"
 		equal "status" "$status" 1
 		[[ $output == *"another xroced serves xra"* ]]

@@ -170,7 +170,8 @@ value() {
 
 @test "a wrong address is named" {
 	daemon_down b
-	run on b timeout 20 "$XROCED" --interface vb --runtime-dir "$RUN/b" --bpffs "$RUN/bpf" --user "" --metrics nowhere:1
+	run on b timeout 20 "$XROCED" --io "$(packets_by)" --interface vb --runtime-dir "$RUN/b" --bpffs "$RUN/bpf" --user "" \
+		--metrics nowhere:1
 	echo "$output"
 	((status == 1))
 	[[ $output == *"--metrics nowhere:1: neither"* ]]

@@ -42,7 +42,8 @@ direct_contexts() {
 	[[ $XROCE_PATH == direct ]]
 }
 
-# packets_by: prints the way of the daemons' packets, XR_IO: xdp unless it says so. Slots for direct contexts are UDP sockets.
+# packets_by: prints the way of the daemons' packets, XR_IO: xdp unless it says so; auto: what xroced chooses. Slots for direct
+# contexts are UDP sockets.
 packets_by() {
 	local way=xdp
 
@@ -184,7 +185,7 @@ daemon_up() {
 	shift
 	# Do not spin where four busy processes share one emulated processor. The map of 2 million keys takes seconds there.
 	((SLOW == 1)) || set -- --spin-us 0 --max-mr 65536 "$@"
-	[[ $(packets_by) == xdp ]] || set -- --io "$(packets_by)" "$@"
+	set -- --io "$(packets_by)" "$@"
 	[[ -z ${XR_WORKERS-} ]] || set -- --workers "$XR_WORKERS" "$@"
 	ASAN_OPTIONS=detect_leaks=${DAEMON_LEAKS:-1} nsenter --net="/run/netns/$ID-$h" -- \
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
