@@ -124,8 +124,9 @@ static void notify_status(const struct daemon *d)
 	uint32_t workers = xd_workers_count(d->dev.workers);
 	char text[256];
 
-	snprintf(text, sizeof(text), "STATUS=%s serves %s (link %s, XDP %s, %u worker%s)",
+	snprintf(text, sizeof(text), "STATUS=%s serves %s (link %s, %s%s, %u worker%s)",
 		 d->opt.name, link->ifname, link->up ? "up" : "down",
+		 d->io == XD_IO_XDP ? "XDP " : "",
 		 d->removed ? "removed by somebody" : xd_io_mode(d->dev.io), workers,
 		 workers == 1 ? "" : "s");
 	xd_notify(text);
@@ -336,6 +337,9 @@ static int open_net(struct daemon *d)
 
 	if (err)
 		xd_log(XD_ERR, "interface %s: %s", d->opt.interface, strerror(-err));
+	else if (d->opt.io == XD_IO_AUTO)
+		xd_log(XD_NOTICE, "packets go by %s: %s",
+		       d->io == XD_IO_XDP ? "XDP" : "UDP sockets", d->dev.io_why);
 	return err;
 }
 

@@ -4,6 +4,8 @@
 base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c json.c landlock.c log.c loop.c \
 	memory_file.c name_lock.c notify.c openmetrics.c options.c peer.c privileges.c process.c reaper.c seccomp.c spawner.c)
 helper_SRCS := $(addprefix daemon/helper/,calls.c disconnect.c dreqs.c execute.c process.c ring.c serve.c solicit.c steer.c)
+# The way of packets that a daemon takes by itself; also of xroce doctor
+way_SRCS := $(addprefix daemon/way/,interface.c way.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 # Rules of fault injection as text
 fault_text_SRCS := fault_errors.c fault_packets.c fault_requests.c fault_select.c fault_text.c fault_when.c fault_words.c
@@ -45,7 +47,7 @@ control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memo
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 xroced_SRCS := $(addprefix daemon/,choose_io.c main.c watchdog.c) $(base_SRCS) $(helper_SRCS) $(io_SRCS) \
-	$(netdev_SRCS) $(datapath_SRCS) \
+	$(netdev_SRCS) $(way_SRCS) $(datapath_SRCS) \
 	$(bpf_SRCS) $(udp_SRCS) $(xdp_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 

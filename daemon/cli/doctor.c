@@ -57,19 +57,6 @@ static const struct check {
 
 #define CHECKS (sizeof(checks) / sizeof(checks[0]))
 
-/* ---- the way -------------------------------------------------------------------- */
-
-enum doctor_way doctor_way(const struct doctor_facts *facts, char *why, size_t size)
-{
-	const char *lacks = facts->no_ethernet ? "the interface is not Ethernet"
-			    : !facts->bpf      ? "this user may not load BPF programs for XDP"
-			    : !facts->af_xdp   ? "this user has no AF_XDP sockets"
-					       : NULL;
-
-	snprintf(why, size, "%s", lacks ? lacks : "XDP is available");
-	return lacks ? DOCTOR_SOCKET : DOCTOR_XDP;
-}
-
 /* ---- output --------------------------------------------------------------------- */
 
 static const char *const states[] = {
@@ -161,21 +148,23 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	struct doctor d = { .cli = cli, .root = "" };
 	int first = cli_options(cli, argc, argv);
 	json_t *rows, *all;
-	enum doctor_way way;
 	unsigned int missing;
 	const char *name;
-	char why[128];
+	char why[256];
+	bool xdp;
 
 	if (first < 0)
 		return -first - 1;
 	if (argc - first > 1)
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
 	d.interface = first < argc ? argv[first] : NULL;
+	if (d.interface)
+		xd_way_read(&d.facts, d.interface);
 	rows = json_array();
 	missing = examine(&d, rows);
-	way = doctor_way(&d.facts, why, sizeof(why));
-	name = way == DOCTOR_XDP ? "xdp" : "socket";
-	missing &= FOR_DAEMONS | FOR_PROGRAMS | (way == DOCTOR_XDP ? FOR_XDP : FOR_SOCKETS);
+	xdp = xd_way_is_xdp(&d.facts, why, sizeof(why));
+	name = xdp ? "xdp" : "socket";
+	missing &= FOR_DAEMONS | FOR_PROGRAMS | (xdp ? FOR_XDP : FOR_SOCKETS);
 	all = json_pack("{s:o,s:s,s:s,s:b,s:b}", "checks", rows, "way", name, "why", why, "daemon",
 			!(missing & ~FOR_PROGRAMS), "programs", !(missing & FOR_PROGRAMS));
 	if (!all)

@@ -16,6 +16,7 @@
 #define XROCE_DOCTOR_H
 
 #include "cli.h"
+#include "daemon/way/way.h"
 
 enum doctor_state {
 	DOCTOR_OK,
@@ -31,18 +32,11 @@ struct doctor_finding {
 	char remedy[256]; /* empty: none */
 };
 
-/* What decides the way of a daemon that is started here */
-struct doctor_facts {
-	bool bpf;	  /* this user may load programs and create maps for XDP */
-	bool af_xdp;	  /* this user may open AF_XDP sockets */
-	bool no_ethernet; /* the interface has frames of another kind */
-};
-
 struct doctor {
 	const struct cli *cli;
-	const char *root;      /* in front of all paths; "": none */
-	const char *interface; /* NULL: none is checked */
-	struct doctor_facts facts;
+	const char *root;	   /* in front of all paths; "": none */
+	const char *interface;	   /* NULL: none is checked */
+	struct xd_way_facts facts; /* what decides the way of a daemon that is started here */
 };
 
 typedef void doctor_check(struct doctor *d, struct doctor_finding *f);
@@ -58,10 +52,6 @@ __attribute__((format(printf, 2, 3))) void doctor_remedy(struct doctor_finding *
 FILE *doctor_open(const struct doctor *d, const char *path);
 /* Reads a number of such a file, for example a sysctl. Returns false if it has none. */
 bool doctor_number(const struct doctor *d, const char *path, long long *n);
-
-/* doctor.c: which way a daemon takes that is started here without --io, and why, as choose_io.c */
-enum doctor_way { DOCTOR_XDP, DOCTOR_SOCKET };
-enum doctor_way doctor_way(const struct doctor_facts *facts, char *why, size_t size);
 
 /* ---- doctor_kernel.c ---- */
 

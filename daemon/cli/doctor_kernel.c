@@ -158,7 +158,8 @@ void doctor_bpf(struct doctor *d, struct doctor_finding *f)
 		close(map);
 	if (program >= 0)
 		close(program);
-	d->facts.bpf = program >= 0;
+	if (program < 0)
+		d->facts.lacks = "this user may not load BPF programs for XDP";
 	tried(d, f, program < 0 ? -program : 0, "BPF_SYSCALL");
 	if (program == -EPERM)
 		doctor_found(f, DOCTOR_MISSING,
@@ -172,7 +173,8 @@ void doctor_af_xdp(struct doctor *d, struct doctor_finding *f)
 
 	if (fd >= 0)
 		close(fd);
-	d->facts.af_xdp = fd >= 0;
+	if (fd < 0 && !d->facts.lacks)
+		d->facts.lacks = "this user has no AF_XDP sockets";
 	tried(d, f, err, "XDP_SOCKETS");
 	if (err == EPERM)
 		doctor_remedy(f, "CAP_NET_RAW; without, xroced uses sockets");

@@ -221,6 +221,9 @@ void doctor_port(struct doctor *d, struct doctor_finding *f)
 	else if (strstr(owner, "rdma_rxe"))
 		doctor_remedy(f, "modprobe -r rdma_rxe (on newer kernels rdma link delete NAME "
 				 "suffices), or --io xdp on an interface that it does not use");
+	else if (!d->facts.lacks)
+		doctor_remedy(f, "end what has the port, use another network namespace, or --io "
+				 "xdp, which does without it");
 }
 
 /* ---- buffers ---------------------------------------------------------------------- */

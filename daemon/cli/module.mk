@@ -6,7 +6,7 @@ CLI_SRCS := $(addprefix daemon/cli/,main.c options.c client.c print.c filter.c s
 	$(addprefix daemon/cli/,top.c top_rates.c names.c values.c cdi.c rdma.c) \
 	$(addprefix daemon/cli/,capture.c capture_check.c capture_direct.c capture_filter.c capture_output.c) \
 	$(addprefix daemon/cli/,capture_print.c capture_ring.c capture_rings.c) \
-	daemon/cli/pcapng.c \
+	daemon/cli/pcapng.c $(addprefix daemon/way/,interface.c way.c) \
 	provider/base/environment.c $(addprefix provider/control/,connection.c path.c runtime_dir.c sockets.c visible.c)
 
 $(eval $(call program,xroce,$(CLI_SRCS),,-ljansson -lz -ldl))

@@ -237,28 +237,14 @@ static void limits(struct doctor *d)
 		abort();
 }
 
-static void the_way(struct doctor *d)
+static void capabilities(struct doctor *d)
 {
-	char why[128];
-
 	put("/proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
 	TAP_OK(found(doctor_capabilities, d, DOCTOR_OK, "CAP_NET_RAW"),
 	       "root has all capabilities");
 	put("/proc/self/status", "Name:\tCapEff: ff\nCapEff:\t0000000000003000\n");
 	TAP_OK(found(doctor_capabilities, d, DOCTOR_MISSING, "has no CAP_BPF"),
 	       "a missing capability is named, and only that");
-	d->facts = (struct doctor_facts){ .bpf = true, .af_xdp = true };
-	TAP_OK(doctor_way(&d->facts, why, sizeof(why)) == DOCTOR_XDP,
-	       "with BPF and AF_XDP, the way is XDP");
-	d->facts.af_xdp = false;
-	TAP_OK(doctor_way(&d->facts, why, sizeof(why)) == DOCTOR_SOCKET && strstr(why, "AF_XDP"),
-	       "without AF_XDP, sockets");
-	d->facts.bpf = false;
-	TAP_OK(doctor_way(&d->facts, why, sizeof(why)) == DOCTOR_SOCKET && strstr(why, "BPF"),
-	       "without BPF, sockets");
-	d->facts = (struct doctor_facts){ true, true, true };
-	TAP_OK(doctor_way(&d->facts, why, sizeof(why)) == DOCTOR_SOCKET && strstr(why, "Ethernet"),
-	       "on an interface that is not Ethernet, sockets");
 }
 
 /* A copy of this program, cut or changed anywhere, is read without a fault. */
@@ -364,7 +350,7 @@ int main(void)
 	kernel_options(&d);
 	port(&d);
 	limits(&d);
-	the_way(&d);
+	capabilities(&d);
 	libraries(&d);
 	directories(&cli, &d);
 	remove_root();

@@ -44,7 +44,7 @@ $(eval $(call suite,long/daemon/mover_order,600,$(BUILD)/selftests/daemon/mover_
 # `xroce doctor`, with files of the test
 $(eval $(call test_program,daemon/doctor,selftests/daemon/doctor_test.c provider/base/environment.c \
 	$(addprefix daemon/cli/doctor,.c _finding.c _interface.c _kernel.c _net.c _root.c _user.c) \
-	$(addprefix provider/control/,runtime_dir.c sockets.c),,-ljansson -lz -ldl,30,parallel))
+	$(addprefix provider/control/,runtime_dir.c sockets.c) $(way_SRCS),,-ljansson -lz -ldl,30,parallel))
 
 # State of a network interface from rtnetlink, in network namespaces of its own
 $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS) \

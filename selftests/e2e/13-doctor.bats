@@ -10,6 +10,7 @@ NOBODY=(setpriv --reuid 64795 --regid 64795 --clear-groups)
 setup_file() {
 	requires root setpriv jq
 	hosts_up
+	export XR_IO=auto	# as doctor says
 	daemon_up a
 }
 
@@ -26,10 +27,20 @@ row() {
 	jq -r --arg check "$1" '.checks[] | select(.check == $check) | "\(.state): \(.found); \(.remedy)"' <<<"$output"
 }
 
-@test "root of a machine with all options takes XDP, and the exit status is 0" {
+# without_zero_copy INTERFACE: prints why a daemon of root takes sockets there
+without_zero_copy() {
+	if kernel_at_least 6.3; then
+		echo "$1 has no zero-copy AF_XDP"
+	else
+		echo "the kernel does not tell whether $1 has zero-copy AF_XDP (Linux 6.3 does)"
+	fi
+}
+
+@test "root of a machine with all options takes sockets on veth, and the exit status is 0" {
 	run -0 doctor b -j vb
 	jq . <<<"$output"
-	equal "way" "$(jq -r .way <<<"$output")" xdp
+	equal "way" "$(jq -r '.way + ": " + .why' <<<"$output")" "socket: $(without_zero_copy vb)"
+	equal "what is missing" "$(jq -c '[.checks[] | select(.state == "missing").check]' <<<"$output")" '[]'
 	equal "results" "$(jq -c '[.daemon, .programs]' <<<"$output")" '[true,true]'
 	equal "members" "$(jq -c '[.checks[] | keys | join(" ")] | unique' <<<"$output")" '["check found remedy state"]'
 	equal "states" "$(jq -r '[.checks[].state] - ["ok", "limited", "missing", "unknown"] | length' <<<"$output")" 0
@@ -45,11 +56,20 @@ row() {
 	run -0 doctor b
 	echo "$output"
 	equal "lines" "${#lines[@]}" "$(($(doctor b -j | jq '.checks | length') + 1))"
-	[[ ${lines[-1]} == "way "*" xdp: XDP is available" ]]
+	[[ ${lines[-1]} == "way "*" socket: on interfaces without zero-copy AF_XDP, XDP on others; xroce doctor INTERFACE "* ]]
 	# the states are in one column
 	equal "columns" "$(grep -oEb -m 1 ' (ok|limited|missing|unknown) ' <<<"${lines[0]}" | cut -d: -f1)" \
 		"$(grep -oEb -m 1 ' (ok|limited|missing|unknown) ' <<<"${lines[5]}" | cut -d: -f1)"
 	equal "checks of an interface" "$(grep -cE '^(interface|xdp) ' <<<"$output" || true)" 0
+}
+
+@test "doctor and the daemon of an interface give the same reason" {
+	run doctor a -j va
+	equal "way" "$(jq -r '.way + ": " + .why' <<<"$output")" "$(status_of a '.io + ": " + .io_why')"
+	equal "reason" "$(status_of a .io_why)" "$(without_zero_copy va)"
+	grep "packets go by UDP sockets: $(without_zero_copy va)" "$RUN/a/log"
+	run doctor a -j lo
+	equal "way of lo" "$(jq -r '.way + ": " + .why' <<<"$output")" "socket: lo is the loopback interface"
 }
 
 @test "an ordinary user takes sockets, and each line that is not ok has a remedy" {
@@ -88,14 +108,20 @@ time.sleep(60)' 3>&- &
 	holder=$!
 	bound() { [[ $(on b ss -Hlun "sport = :4791") ]]; }
 	wait_for 10 bound
-	run -0 doctor b -j
+	run -1 doctor b -j vb
 	row "port 4791"
-	[[ $(row "port 4791") == "missing: in use by python3 (pid $holder); end what has the port"* ]]
-	equal "way" "$(jq -r .way <<<"$output")" xdp
+	[[ $(row "port 4791") == "missing: in use by python3 (pid $holder); end what has the port, "*", or --io xdp, "* ]]
+	equal "results" "$(jq -c '[.way, .daemon, .programs]' <<<"$output")" '["socket",false,true]'
 	run -1 on b "${NOBODY[@]}" "$XROCE" doctor -j
 	row "port 4791"
 	[[ $(row "port 4791") == "missing: in use by a process of user 0 that you cannot see; "* ]]
 	equal "results" "$(jq -c '[.way, .daemon, .programs]' <<<"$output")" '["socket",false,true]'
+	[[ $(row "port 4791") != *"--io xdp"* ]]
+	run -1 on b timeout 20 "$XROCED" --interface vb --name xrb --runtime-dir "$RUN/b" --bpffs "$RUN/bpf" --user "$DAEMON_USER"
+	echo "$output"
+	[[ $output == *"UDP port 4791 of vb: Address already in use, by another daemon "*"; --io xdp does without it" ]]
+	daemon_up b --io xdp
+	daemon_down b
 	kill "$holder"
 	wait "$holder" || true
 	run -0 on b "${NOBODY[@]}" "$XROCE" doctor
@@ -161,7 +187,7 @@ time.sleep(60)' 3>&- &
 	mkdir "$RUN/stale"
 	python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(sys.argv[1])' \
 		"$RUN/stale/xr_old.sock"
-	run -0 on a "$XROCE" -r "$RUN/stale" doctor -j
+	run -0 on b "$XROCE" -r "$RUN/stale" doctor -j
 	row daemons
 	[[ $(row daemons) == "limited: xr_old in $RUN/stale (Connection refused); start xroced again"* ]]
 	rm -r "$RUN/stale"

@@ -26,6 +26,43 @@ opens() {
 	daemon_up a --io socket
 }
 
+# way: prints the way that the daemon of host a takes, and why
+way() {
+	status_of a '.io + ": " + .io_why'
+}
+
+@test "without --io, a daemon takes sockets on veth, as they have no zero copy, and programs of root are direct" {
+	local programs reason="va has no zero-copy AF_XDP"
+
+	kernel_at_least 6.3 || reason="the kernel does not tell whether va has zero-copy AF_XDP (Linux 6.3 does)"
+	daemon_down a
+	XR_IO=auto daemon_up a
+	equal "way" "$(way)" "socket: $reason"
+	grep "packets go by UDP sockets: $reason" "$RUN/a/log"
+	pair env XROCE_PATH=auto ib_send_bw -F -D $((3 * SLOW)) -p "$PORT" -- \
+		env XROCE_PATH=auto ib_send_bw -F -D $((3 * SLOW)) -p "$PORT" "$A4" &
+	programs=$!
+	direct_qp() { [[ $(ctl a qp -j xra | jq -r '[.[].path] | join(" ")') == direct ]]; }
+	wait_for 10 direct_qp
+	equal "slots" "$(status_of a '.slots | [.lent, .loans[].by] | join(" ")')" "1 sockets"
+	wait $programs
+	has_result "$(out)/client"
+}
+
+@test "without --io, a daemon takes XDP for an option that only XDP has" {
+	local options
+
+	for options in "--attach native" "--queues 1"; do
+		daemon_down a
+		# shellcheck disable=SC2086
+		XR_IO=auto daemon_up a $options
+		equal "way with $options" "$(way)" "xdp: requested by --attach, --dispatcher or --queues"
+		opens | grep 'xra: by the daemon: the device has no sockets to lend'
+	done
+	daemon_down a
+	daemon_up a --io socket
+}
+
 @test "programs run directly, and by the daemon without slots" {
 	pair env -u XROCE_PATH ib_send_bw -F -n 500 -p "$PORT" -- env -u XROCE_PATH ib_send_bw -F -n 500 -p "$PORT" "$A4"
 	has_result "$OUT/client"
