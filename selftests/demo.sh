@@ -4,8 +4,8 @@
 # Runs unmodified RDMA programs between two hosts (network namespaces) and shows the counters and tables that an
 # administrator can watch. Every step must succeed. Everything is removed at the end, also after an error or a signal.
 #
-# A user other than root gets the hosts in a user namespace. Packets pass through UDP sockets there, and what XDP shows is
-# left out.
+# As root, the daemons use XDP first, which shows BPF maps, and UDP sockets at the end, which they take by themselves here. A user
+# other than root gets the hosts in a user namespace. Packets pass through UDP sockets there, and what XDP shows is left out.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -97,14 +97,18 @@ connected() {
 	ctl a qp -j xra | jq -e 'any(.[]; .state == "RTS" or .state == "RTR")'
 }
 
+way_of_packets() {
+	ctl a status -j xra | jq -r '"  way of packets: \(.io) (\(.io_why))",
+		if .xdp then "  XDP: \(.xdp.mode) (\(.xdp.why))" else empty end'
+}
+
 heading "two hosts: network namespaces connected by a veth pair, MTU $MTU; xroced in each"
 hosts_up
 daemons_up
 for h in a b; do
 	ctl "$h" list | sed 's/^/  /'
 done
-ctl a status -j xra | jq -r '"  way of packets: \(.io) (\(.io_why))",
-	if .xdp then "  XDP: \(.xdp.mode) (\(.xdp.why))" else empty end'
+way_of_packets
 
 heading "ibv_devinfo on both hosts"
 for h in a b; do
@@ -150,6 +154,20 @@ both "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -t wrong-variant
 sed 's/^/  /' "$OUT/client"
 verdicts
 (($(counter a KEY_VARIANT) > before))
+
+if [[ $DAEMON_USER ]]; then
+	heading "the way that xroced takes here by itself"
+	daemon_down a
+	daemon_down b
+	XR_IO=auto daemons_up
+	way_of_packets
+fi
+
+heading "ib_send_lat, 8 bytes (microseconds), by programs that run the transport themselves"
+export XROCE_PATH=auto
+XROCE_DEBUG=1 run_on a ibv_devinfo -d xra 2>&1 | grep -o 'xra: direct: .*' | sed 's/^/  /'
+both -t 40 ib_send_lat -x @4 -F -s 8 -n $((5000 / SLOW))
+figures
 
 heading "stop: nothing is left"
 hosts_down

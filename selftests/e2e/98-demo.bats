@@ -30,6 +30,9 @@ hosts_left() {
 		{ cat "$BATS_TEST_TMPDIR/out"; return 1; }
 	((SECONDS - start < 60 * SLOW))
 	grep -q 'all steps succeeded' "$BATS_TEST_TMPDIR/out"
+	grep -q 'way of packets: xdp (requested by --io)' "$BATS_TEST_TMPDIR/out"
+	grep -q 'way of packets: socket (.* zero-copy AF_XDP' "$BATS_TEST_TMPDIR/out"
+	grep -q 'xra: direct: ' "$BATS_TEST_TMPDIR/out"
 }
 
 # interrupted SIGNAL STEP [COMMAND...]: runs the demo in a new session and sends the signal to its process group at that
