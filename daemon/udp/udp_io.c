@@ -31,6 +31,8 @@
  * it waits for ACKs. Measured: docs/performance-findings.md, "Two workers beside one".
  */
 #define WORKERS_WINDOW 1536
+#define PORT_RETRIES 100
+#define PORT_RETRY_US 10000
 
 struct udp_io {
 	struct xd_io io; /* first */
@@ -425,16 +427,34 @@ static uint32_t default_workers(void)
 	return n < 1 ? 1 : n > MOST_WORKERS ? MOST_WORKERS : (uint32_t)n;
 }
 
+/*
+ * Programs that have borrowed sockets of the daemon before give them back when they get to run. So
+ * a port that is in use is tried again, for a second at all places together.
+ */
+static int check_place(const struct udp_io *w, const struct xr_addr *addr, uint32_t *retries)
+{
+	const char *ifname = w->config.link->ifname;
+	int err = xd_udp_check_port(w->ipv6, ifname, addr);
+
+	while (err == -EADDRINUSE && *retries) {
+		--*retries;
+		usleep(PORT_RETRY_US);
+		err = xd_udp_check_port(w->ipv6, ifname, addr);
+	}
+	return err;
+}
+
 /* The kernel prefers the sockets of an address, which another daemon may have (--bind). */
 static int check_port(const struct udp_io *w)
 {
 	const char *ifname = w->config.link->ifname;
-	int err = xd_udp_check_port(w->ipv6, ifname, NULL);
+	uint32_t retries = PORT_RETRIES;
+	int err = check_place(w, NULL, &retries);
 	struct xr_addr addr;
 
 	for (uint32_t i = 0; !err && i < XR_GID_TABLE_LEN; i++)
 		if (xd_net_gid(w->config.net, i, &addr) && !xr_gid_is_link_local(&addr))
-			err = xd_udp_check_port(w->ipv6, ifname, &addr);
+			err = check_place(w, &addr, &retries);
 	if (err)
 		xd_log(XD_ERR, "UDP port 4791 of %s: %s%s; xroce doctor %s tells who has it",
 		       ifname, strerror(-err), xd_udp_who_has_port(err), ifname);

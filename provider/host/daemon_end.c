@@ -8,7 +8,7 @@
 #include "ring.h"
 
 /* Other threads may be in calls with the descriptors, so these keep their numbers. */
-static void give_back_sockets(struct xp_host *h)
+void xp_give_back_sockets(struct xp_host *h)
 {
 	struct xd_udp *u = xd_udp_of(h->socket);
 	int nothing = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -28,6 +28,6 @@ void xp_daemon_ended(struct xp_host *h)
 {
 	xp_events_end(h);
 	pthread_mutex_lock(&h->lock);
-	give_back_sockets(h);
+	xp_give_back_sockets(h);
 	pthread_mutex_unlock(&h->lock);
 }

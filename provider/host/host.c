@@ -348,6 +348,7 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.inbox = xp_inbox_new,
 	.open = open_host,
 	.close = close_host,
+	.in_child = xp_give_back_sockets,
 	.doorbell = doorbell,
 	.serves = serves,
 	.call = call_with_faults,

@@ -64,6 +64,8 @@ struct xp_host_ops {
 	int (*open)(const struct xp_host_env *env, struct xp_host **host);
 	/* forked: this is a child process, which has a copy of the host without its thread */
 	void (*close)(struct xp_host *h, bool forked);
+	/* To be called once in a child process: it gives up its copies of the parent's sockets. */
+	void (*in_child)(struct xp_host *h);
 	/* Doorbells for the QPs of the context, see ring.h. `sleeping` is always 0. */
 	struct xr_doorbell *(*doorbell)(struct xp_host *h);
 	/* Returns true if call() replies to requests of the type. */

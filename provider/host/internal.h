@@ -172,6 +172,8 @@ void xp_events_end(struct xp_host *h);
  * are given back, as another daemon cannot have the port before.
  */
 void xp_daemon_ended(struct xp_host *h);
+/* Puts others in the place of the descriptors, which keep their numbers. */
+void xp_give_back_sockets(struct xp_host *h);
 
 /* ---- local.c ---- */
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "provider/host/host.h"
 #include "provider/memory/adopt.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/device.h"
@@ -42,6 +43,9 @@ static void in_child(void)
 	struct xp_context *ctx;
 
 	for (ctx = contexts; ctx; ctx = ctx->next) {
+		/* A child would keep the port when parent and daemon have ended. */
+		if (ctx->host && xp_health(ctx) != XP_FORKED)
+			ctx->host_ops->in_child(ctx->host);
 		__atomic_store_n(&ctx->health, XP_FORKED, __ATOMIC_RELEASE);
 		/* Another thread of the parent may have held it. */
 		pthread_mutex_init(&ctx->conn_lock, NULL);

@@ -246,6 +246,53 @@ others_get_packets() {
 	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
 }
 
+@test "a daemon starts although a program gives the sockets of the last one back late" {
+	local program end=$BATS_TEST_TMPDIR/late
+
+	spawn a "$end" env XROCE_PATH=direct ibv_asyncwatch -d xra
+	program=$!
+	wait_for 10 grep -q 'async event FD' "$end"
+	kill -STOP "$program"
+	daemon_down a
+	(sleep 0.5 && kill -CONT "$program") 3>&- &
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
+	wait $!
+	kill "$program" 2>/dev/null || true
+	wait "$program" || true
+}
+
+@test "children of a direct program, which have been forked only, do not keep the port" {
+	local program
+
+	# a child, and a child of it; both end when the program does
+	spawn a "$BATS_TEST_TMPDIR/forked" env XROCE_PATH=direct python3 -c '
+import ctypes, os, time
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.argtypes = [ctypes.c_void_p]
+verbs.ibv_open_device.restype = ctypes.c_void_p
+assert verbs.ibv_open_device(verbs.ibv_get_device_list(None)[0])
+end, program = os.pipe()
+if not os.fork():
+    os.close(program)
+    print("child" if os.fork() else "its child", flush=True)
+    os.read(end, 1)
+    os._exit(0)
+time.sleep(60)'
+	program=$!
+	forked() { (($(grep -c child "$BATS_TEST_TMPDIR/forked") == 2)); }
+	wait_for 10 forked || {
+		cat "$BATS_TEST_TMPDIR/forked"
+		return 1
+	}
+	equal "lent" "$(status_of a .slots.lent)" 1
+	daemon_down a
+	daemon_up a --io socket --direct-verdict program --workers 2 --slots 4
+	alive "$program"
+	kill "$program"
+	wait "$program" || true
+}
+
 @test "nothing is left of borrowers that were killed" {
 	local before
 
