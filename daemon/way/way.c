@@ -8,12 +8,14 @@
 
 /* ---- facts ----------------------------------------------------------------------- */
 
-/* The daemon's sockets are multi-buffer, where the kernel has that (6.6). */
+/* As the kernel decides when a socket is bound. Those of the daemon are multi-buffer since 6.6. */
 enum xd_zerocopy xd_way_zerocopy(int err, const struct xd_driver *d)
 {
+	const uint64_t all = XD_DRIVER_XDP | XD_DRIVER_REDIRECT | XD_DRIVER_ZEROCOPY;
+
 	if (err)
 		return XD_ZEROCOPY_UNTOLD;
-	if (!(d->xdp & XD_DRIVER_ZEROCOPY))
+	if ((d->xdp & all) != all)
 		return XD_ZEROCOPY_NONE;
 	return d->zerocopy_segments == 1 ? XD_ZEROCOPY_SINGLE : XD_ZEROCOPY_USABLE;
 }

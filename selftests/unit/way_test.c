@@ -40,6 +40,8 @@ static void drivers(void)
 	       "whatever is left in memory then");
 	driver(0, 0, 0, XD_ZEROCOPY_NONE, "a driver without XDP has no zero copy");
 	driver(0, native, 0, XD_ZEROCOPY_NONE, "nor has one with native XDP, as veth");
+	driver(0, XD_DRIVER_XDP | XD_DRIVER_ZEROCOPY, 8, XD_ZEROCOPY_NONE,
+	       "zero copy without redirection is none for the kernel");
 	driver(0, native | XD_DRIVER_ZEROCOPY, 0, XD_ZEROCOPY_USABLE,
 	       "zero copy of Linux 6.3 to 6.5, without multi-buffer sockets");
 	driver(0, native | XD_DRIVER_ZEROCOPY, 1, XD_ZEROCOPY_SINGLE,
