@@ -145,12 +145,18 @@ void xd_worker_resume(struct xd_workers *ws, uint32_t index)
 	xd_worker_resume_no_wake(ws, index);
 }
 
-void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
+/* The pause has left work before the deadline of the worker. */
+static bool is_due(const struct xd_worker *w)
 {
-	const struct xd_worker *w = ws->worker[index];
 	uint64_t deadline = __atomic_load_n(&w->deadline, __ATOMIC_RELAXED);
 
-	if (xt_engine_next(w->engine) < deadline || xd_delay_next(w->delay) < deadline)
+	return xt_engine_next(w->engine) < deadline || xd_delay_next(w->delay) < deadline ||
+	       xd_delay_next(w->self) != XT_NEVER || (w->socket && xd_socket_tx_pending(w->socket));
+}
+
+void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
+{
+	if (is_due(ws->worker[index]))
 		ws->changed_while_paused = true;
 	xd_worker_resume_no_wake(ws, index);
 }

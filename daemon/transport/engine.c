@@ -249,5 +249,6 @@ uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 		xt_list_del(&qp->active_link);
 		visit(qp, XT_QP_BUDGET);
 	}
+	xt_flow_rest(qp->flow); /* else the engine would have a turn for it, xt_engine_next() */
 	return visits;
 }

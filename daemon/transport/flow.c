@@ -137,19 +137,25 @@ void xt_flow_add_late(struct xt_flow *f, struct xt_cq *cq)
 	schedule(f);
 }
 
+bool xt_flow_rest(struct xt_flow *f)
+{
+	lift_cap(f);
+	if (!xt_list_empty(&f->active) || !xt_list_empty(&f->late))
+		return false;
+	xt_list_del(&f->link);
+	if (f->deficit > 0)
+		f->deficit = 0;
+	return true;
+}
+
 struct xt_flow *xt_flow_turn(struct xt_engine *e)
 {
 	struct xt_flow *f;
 
 	while (!xt_list_empty(&e->flows)) {
 		f = OF_LINK(e->flows.next);
-		lift_cap(f);
-		if (xt_list_empty(&f->active) && xt_list_empty(&f->late)) {
-			xt_list_del(&f->link);
-			if (f->deficit > 0)
-				f->deficit = 0;
+		if (xt_flow_rest(f))
 			continue;
-		}
 		if (f->deficit > 0) {
 			note(f);
 			return f;

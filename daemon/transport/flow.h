@@ -71,6 +71,8 @@ static inline bool xt_flow_in_debt(const struct xt_flow *f)
 }
 /* The event of the CQ waits for the flow's turn. */
 void xt_flow_add_late(struct xt_flow *f, struct xt_cq *cq);
+/* Returns true if the flow has nothing to do. It has no turn then. */
+bool xt_flow_rest(struct xt_flow *f);
 /*
  * Returns the flow whose turn it is, NULL: none. It has events to raise or a QP to send, which
  * xt_flow_take() returns and removes from its list.

@@ -749,6 +749,7 @@ static void test_catch_up(uint32_t type, bool local)
 	       "%s%s: catch_up processes all WRs", type == XR_QPT_UC ? "UC" : "UD",
 	       local ? ", loopback" : "");
 	TAP_OK(left && left < 64, "catch_up needs few steps");
+	TAP_OK(xt_engine_next(h->engine) == XT_NEVER, "no round is needed after catch_up");
 	h->sent_count = 0;
 	run();
 	TAP_OK(silent() && !h->sent_count, "a round after catch_up finds nothing to do");
