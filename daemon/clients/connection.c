@@ -127,7 +127,7 @@ static void log_refused(const struct xd_client *c, int err)
 void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 {
 	struct xd_connection *con = &c->connection;
-	int failed;
+	int failed = 0;
 
 	if (c->ending || !con->busy)
 		return;
@@ -136,9 +136,13 @@ void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 		explain(c, err);
 	if (err)
 		log_refused(c, err);
-	failed = xd_reply_write(
-		con->fd, (struct xr_msg){ .type = con->type, .status = err, .seq = con->seq }, rep,
-		con->why);
+	if (con->no_reply)
+		xd_reply_drop(rep);
+	else
+		failed = xd_reply_write(
+			con->fd,
+			(struct xr_msg){ .type = con->type, .status = err, .seq = con->seq }, rep,
+			con->why);
 	/* The client is gone, or does not read its replies: end it. */
 	if (failed || watch_socket(c))
 		c->connection.end(c);
@@ -208,7 +212,8 @@ void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n)
 /* ---- requests -------------------------------------------------------------------- */
 
 /*
- * Returns -EINVAL unless the length of the datagram matches its header. Sets type and seq always.
+ * Returns -EINVAL unless the length of the datagram matches its header. Sets type, seq and no_reply
+ * always.
  */
 static int parse(const void *data, size_t len, struct xd_request *req)
 {
@@ -217,10 +222,19 @@ static int parse(const void *data, size_t len, struct xd_request *req)
 	memcpy(&head, data, len < sizeof(head) ? len : sizeof(head));
 	req->type = head.type;
 	req->seq = head.seq;
+	req->no_reply = head.status == XR_MSG_NO_REPLY;
 	if (len < sizeof(head) || len > XR_MSG_MAX || head.length != len - sizeof(head))
 		return -EINVAL;
 	req->length = head.length;
 	return 0;
+}
+
+static void note_request(struct xd_connection *con, const struct xd_request *req)
+{
+	con->busy = true;
+	con->no_reply = req->no_reply;
+	con->type = req->type;
+	con->seq = req->seq;
 }
 
 /* Closes the descriptors first: the reply may end the client. */
@@ -258,10 +272,8 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 	}
 	rep = xd_reply_start();
 	err = parse(data, len, &req);
-	con->busy = true;
 	con->why[0] = '\0';
-	con->type = req.type;
-	con->seq = req.seq;
+	note_request(con, &req);
 	if (!err) {
 		memcpy(body, (const uint8_t *)data + sizeof(struct xr_msg), req.length);
 		err = c->clients->ops->request(c, &req, rep);
@@ -275,11 +287,9 @@ static void refuse(struct xd_client *c, const void *data, size_t len, int err)
 	struct xd_request req;
 
 	parse(data, len, &req);
-	c->connection.busy = true;
+	note_request(&c->connection, &req);
 	if (!*c->connection.why)
 		xd_refuse(c, err, "the descriptors of the request could not be received");
-	c->connection.type = req.type;
-	c->connection.seq = req.seq;
 	xd_reply_send(c, err, NULL);
 }
 

@@ -39,6 +39,7 @@ struct xd_connection {
 
 	/* the request in flight */
 	bool busy;
+	bool no_reply;
 	uint32_t type, seq;
 	char why[XR_WHY_MAX];		     /* explains its error; empty: nothing to add */
 	void (*cancel)(struct xd_client *c); /* if it waits for something other than a job */

@@ -28,6 +28,16 @@ void xd_reply_fd(struct xd_reply *rep, int fd, bool keep)
 	rep->keep[rep->nfds++] = keep;
 }
 
+void xd_reply_drop(struct xd_reply *rep)
+{
+	for (uint32_t i = 0; rep && i < rep->nfds; i++) {
+		if (!rep->keep[i])
+			close(rep->fd[i]);
+	}
+	if (rep)
+		rep->nfds = 0;
+}
+
 static void attach_fds(struct msghdr *msg, char *control, const struct xd_reply *rep)
 {
 	struct cmsghdr *cmsg;
@@ -46,7 +56,6 @@ int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep, const char 
 	char control[CMSG_SPACE(XR_HELLO_MAX_FDS * sizeof(int))] = { 0 };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { NULL, 0 } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
-	uint32_t i;
 	int err;
 
 	if (head.status) {
@@ -59,11 +68,6 @@ int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep, const char 
 			attach_fds(&msg, control, rep);
 	}
 	err = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
-	for (i = 0; rep && i < rep->nfds; i++) {
-		if (!rep->keep[i])
-			close(rep->fd[i]);
-	}
-	if (rep)
-		rep->nfds = 0;
+	xd_reply_drop(rep);
 	return err;
 }

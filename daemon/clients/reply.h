@@ -27,6 +27,9 @@ struct xd_reply *xd_reply_start(void);
 void *xd_reply_body(struct xd_reply *rep, uint32_t length);
 void xd_reply_fd(struct xd_reply *rep, int fd, bool keep);
 
+/* Closes the descriptors of a reply that is not sent. NULL allowed */
+void xd_reply_drop(struct xd_reply *rep);
+
 /*
  * Writes a reply to a socket and closes its descriptors. If head.status is an error, the text `why`
  * takes the place of the body. rep: NULL if there is no body. Returns 0 or a negative errno.

@@ -15,6 +15,7 @@
 struct xd_request {
 	uint32_t type;
 	uint32_t seq;
+	bool no_reply;	 /* the client does not wait: XR_MSG_NO_REPLY */
 	void *body;	 /* 8-byte aligned; fields of its type that the client did not send are 0 */
 	uint32_t length; /* as received */
 	int *fds;	 /* a handler that takes one over leaves -1 */

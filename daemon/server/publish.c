@@ -148,6 +148,9 @@ int xd_do_publish(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	err = set_flags(c, q->flags);
 	for (uint32_t i = 0; i < q->entries && !err; i++)
 		err = set(c, &q->entry[i]);
+	/* The client has objects already that the tables do not know. */
+	if (err && req->no_reply)
+		set_flags(c, XR_PUBLISH_MORE_QPS | XR_PUBLISH_MORE_KEYS);
 	return err;
 }
 

@@ -96,6 +96,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	body->workers = xd_workers_count(c->dev->workers);
 	body->index = c->dev->index;
 	body->guid = link->guid;
+	body->no_reply = 1;
 	snprintf(body->device, sizeof(body->device), "%s", c->dev->opt->name);
 	snprintf(body->netdev, sizeof(body->netdev), "%s", link->ifname);
 	if (q->flags & XR_HELLO_OBSERVER) {

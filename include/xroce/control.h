@@ -46,10 +46,13 @@
 
 struct xr_msg {
 	__u32 type;   /* enum xr_msg_type; the same in the reply */
-	__s32 status; /* replies: 0 or -errno */
+	__s32 status; /* requests: 0 or XR_MSG_NO_REPLY; replies: 0 or -errno */
 	__u32 seq;    /* chosen by the client; the same in the reply */
 	__u32 length; /* bytes after this header */
 };
+
+/* The client does not wait: there is no reply, also if the request fails (xr_hello_rep.no_reply). */
+#define XR_MSG_NO_REPLY 1
 
 /*
  * All requests, one row each: X(NAME, name, body, flags). The position of a row is the number of
@@ -199,6 +202,8 @@ struct xr_hello_rep {
 	char netdev[16];
 	struct xr_shm_ref doorbells; /* struct xr_doorbell[workers] */
 	__u8 token[XR_TOKEN_LEN]; /* of this connection, to be presented by clients that import */
+	__u32 no_reply;		  /* 1: requests can have XR_MSG_NO_REPLY */
+	__u32 reserved;
 };
 
 /* Bits of device_cap_flags_ex as in Linux 6.2 (IB_UVERBS_DEVICE_FLUSH_GLOBAL, _ATOMIC_WRITE) */
@@ -923,7 +928,8 @@ struct xr_peer_rep {
  *
  * EINVAL: the client has no slot; flags, kind, place, or contents of an entry; a QPN that is not of
  * the slot. Nothing has changed then. EOPNOTSUPP: the kernel does not check the packets of slots.
- * ENOMEM: entries before the one that failed have been set.
+ * ENOMEM: entries before the one that failed have been set. If the client does not wait for the
+ * reply, the daemon sets the flags then.
  */
 #define XR_PUBLISH_MAX 32 /* entries of a request */
 #define XR_PUBLISH_QPS 512

@@ -85,7 +85,12 @@ void xp_close_fds(const int *fds, unsigned int n)
 static int send_request(struct xp_conn *conn, const struct xp_call *call)
 {
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
-	struct xr_msg head = { .type = call->type, .seq = ++conn->seq, .length = call->req_len };
+	struct xr_msg head = {
+		.type = call->type,
+		.status = call->no_reply ? XR_MSG_NO_REPLY : 0,
+		.seq = ++conn->seq,
+		.length = call->req_len,
+	};
 	struct iovec iov[2] = {
 		{ &head, sizeof(head) },
 		{ (void *)call->req, call->req_len },
@@ -293,7 +298,7 @@ static bool exchange(struct xp_conn *conn, struct xp_call *call, int *err, int *
 	exclude_processes(conn, true);
 	*err = send_request(conn, call);
 	sent = !nothing_sent(*err, call);
-	if (!*err)
+	if (!*err && !call->no_reply)
 		*err = receive_reply(conn, call, status);
 	exclude_processes(conn, false);
 	return sent;
@@ -328,6 +333,12 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 	return err;
 }
 
+int xp_conn_tell(struct xp_conn *conn, struct xp_call *call)
+{
+	call->no_reply = conn->no_reply;
+	return xp_conn_call(conn, call);
+}
+
 /* ---- errors -------------------------------------------------------------------- */
 
 void xp_conn_describe(const struct xp_conn *conn, const char *path, int err, char *text,
@@ -357,6 +368,7 @@ int xp_conn_hello(struct xp_conn *conn, uint32_t flags, const uint8_t *token, st
 	call->req_len = sizeof(req);
 	err = xp_conn_call(conn, call);
 	call->req = NULL;
+	conn->no_reply = !err && ((const struct xr_hello_rep *)call->rep)->no_reply;
 	if (!err && ((const struct xr_hello_rep *)call->rep)->version != XR_PROTOCOL_VERSION) {
 		xp_close_fds(call->rep_fds, call->rep_nfds);
 		call->rep_nfds = 0;

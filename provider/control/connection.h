@@ -18,6 +18,7 @@ struct xp_conn {
 	bool broken;	      /* a request or reply was lost; every later call fails */
 	bool shared;	      /* with other processes, by fork(): calls exclude each other */
 	bool refused;	      /* the daemon refused the connection; the error says why */
+	bool no_reply;	      /* the daemon knows requests without replies */
 	char why[XR_WHY_MAX]; /* the daemon's explanation of the last error; empty: none */
 	uint64_t started_ns;  /* when the timeout was set */
 	uint64_t deadline_ns; /* for replies; 0: none */
@@ -36,6 +37,7 @@ struct xp_call {
 	int *rep_fds;	       /* received descriptors; those beyond rep_room are closed */
 	unsigned int rep_room; /* size of rep_fds */
 	unsigned int rep_nfds; /* out: descriptors received; 0 on error */
+	bool no_reply;	       /* for xp_conn_tell() */
 };
 
 struct xp_timeouts {
@@ -74,6 +76,12 @@ int xp_conn_observe(struct xp_conn *conn, const char *path, struct xp_timeouts t
  * refused, the daemon's error.
  */
 int xp_conn_call(struct xp_conn *conn, struct xp_call *call);
+
+/*
+ * The same for a request whose reply nobody needs: does not wait, and returns 0 if the daemon fails
+ * to execute it. Requests are executed in their order.
+ */
+int xp_conn_tell(struct xp_conn *conn, struct xp_call *call);
 
 /* Returns true once the daemon has closed the connection. Thread safe; does not block. */
 bool xp_conn_hung_up(const struct xp_conn *conn);

@@ -44,7 +44,9 @@ struct xp_host_env {
 	/* Sends a request to the daemon; for use in call() and open() only. */
 	int (*request)(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
 		       size_t rep_len);
-	/* The same for one whose reply has a descriptor, which *fd becomes */
+	/* Sends one without waiting for the reply, which nobody needs. */
+	int (*tell)(void *arg, uint32_t type, const void *req, size_t req_len);
+	/* The same as request() for one whose reply has a descriptor, which *fd becomes */
 	int (*request_fd)(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
 			  size_t rep_len, int *fd);
 	void *arg;

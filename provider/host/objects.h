@@ -106,6 +106,7 @@ struct xp_qp_object {
 	struct xt_qp *xt;
 	uint32_t type, qpn, slot;
 	uint32_t place; /* in the kernel's tables, see publish.h */
+	struct xr_qp_entry published;
 	/* XRC_SEND has no recv_cq; XRC_RECV has only xrcd. */
 	struct xp_pd *pd;
 	struct xp_cq_object *send_cq, *recv_cq;

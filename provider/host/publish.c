@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -52,11 +53,12 @@ void xp_publish_close(struct xp_host *h)
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
-static int flush(struct xp_host *h)
+static int flush(struct xp_host *h, bool wait)
 {
 	struct xr_publish_req *q = &h->publish->req.head;
 	size_t len = sizeof(*q) + q->entries * sizeof(q->entry[0]);
-	int err = h->env.request(h->env.arg, XR_MSG_PUBLISH, q, len, NULL, 0);
+	int err = wait ? h->env.request(h->env.arg, XR_MSG_PUBLISH, q, len, NULL, 0)
+		       : h->env.tell(h->env.arg, XR_MSG_PUBLISH, q, len);
 
 	q->entries = 0;
 	return err;
@@ -79,7 +81,7 @@ static int publish_flag(struct xp_host *h, uint32_t flag)
 	if (q->flags & flag)
 		return 0;
 	q->flags |= flag;
-	return flush(h);
+	return flush(h, true);
 }
 
 /* The host closes when the connection does, which ends all. */
@@ -106,7 +108,7 @@ static void give_back(struct places *p, uint32_t *place)
 static void flush_if_full(struct xp_host *h)
 {
 	if (h->publish->req.head.entries == XR_PUBLISH_MAX - 1)
-		flush(h);
+		flush(h, false);
 }
 
 static void unpublish(struct xp_host *h, struct places *p, enum xr_publish_kind kind,
@@ -121,11 +123,26 @@ static void unpublish(struct xp_host *h, struct places *p, enum xr_publish_kind 
 
 /* ---- QPs and keys ------------------------------------------------------------------------- */
 
-int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct xr_qp_entry *entry)
+static bool receives(const struct xr_qp_entry *entry)
+{
+	return entry->state >= XR_QPS_RTR && entry->state <= XR_QPS_SQE;
+}
+
+/* Returns true if the kernel lets other packets pass with this entry than with the last one. */
+static bool lets_others_pass(const struct xr_qp_entry *entry, const struct xr_qp_entry *last)
+{
+	struct xr_qp_entry same = *last;
+
+	same.state = entry->state;
+	return receives(entry) && (!receives(last) || memcmp(&same, entry, sizeof(same)) != 0);
+}
+
+int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct xr_qp_entry *entry,
+		  struct xr_qp_entry *last, bool wait)
 {
 	struct xp_publish *p = h->publish;
 	struct xr_publish_entry *e;
-	bool is_new = !*place;
+	bool is_new = !*place, asks;
 	int err;
 
 	if (!publishes(h))
@@ -135,11 +152,13 @@ int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct
 	e = add(p, XR_PUBLISH_QP, *place - 1, qpn);
 	e->qp = *entry;
 	e->qp.slot = XR_NO_PSNS;
-	if (entry->state < XR_QPS_RTR || entry->state > XR_QPS_SQE) {
+	asks = lets_others_pass(&e->qp, last);
+	*last = e->qp;
+	if (!asks) {
 		flush_if_full(h);
 		return 0;
 	}
-	err = flush(h);
+	err = flush(h, wait);
 	if (err && is_new)
 		give_back(&p->qps, place);
 	return err;
@@ -160,7 +179,7 @@ int xp_publish_key(struct xp_host *h, uint32_t *place, uint32_t index,
 	e = add(p, XR_PUBLISH_KEY, *place - 1, index);
 	e->key = *entry;
 	e->key.flags |= flags;
-	err = flush(h);
+	err = flush(h, false);
 	if (err && is_new)
 		give_back(&p->keys, place);
 	return err;

@@ -93,6 +93,14 @@ static int request_for_host(void *arg, uint32_t type, const void *req, size_t re
 	return request_fd_for_host(arg, type, req, req_len, rep, rep_len, NULL);
 }
 
+static int tell_for_host(void *arg, uint32_t type, const void *req, size_t req_len)
+{
+	struct xp_context *ctx = arg;
+	struct xp_call call = { .type = type, .req = req, .req_len = req_len };
+
+	return xp_conn_tell(&ctx->conn, &call);
+}
+
 /* fds: first those that receive and send; with a ring, one epoll set instead. */
 static void set_fds(struct xp_lent *lent, const int *fds)
 {
@@ -182,6 +190,7 @@ static int open_host(struct xp_context *ctx, uint32_t flags, bool *by_ring)
 		.control = ctx->conn.fd,
 		.request = request_for_host,
 		.request_fd = request_fd_for_host,
+		.tell = tell_for_host,
 		.arg = ctx,
 		.why = ctx->conn.why,
 		.debug = xp_debug,
