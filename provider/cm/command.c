@@ -72,12 +72,24 @@ static int create_id(struct call *k)
 	return sizeof(k->rep.number);
 }
 
+/*
+ * Nobody needs the reply to DESTROY_ID but for the number of events, which is known here. But the
+ * port of an id that was bound has to be free for others when the command returns.
+ */
+static bool ends_alone(const struct xp_cm_id *id)
+{
+	return id->kind == XP_CM_ID && id->committed && !id->ends_late && id->parts &&
+	       xp_cm_source_hears(id->parts->source);
+}
+
 /* DESTROY_ID and LEAVE_MCAST. Returns the number of events of the id that the program has read. */
 static uint32_t destroy_parts(struct xp_cm_id *id, struct xp_cm_command *c)
 {
 	struct xp_cm_part *p;
 	uint32_t events = 0, n;
 
+	if (ends_alone(id))
+		return xp_cm_part_tell(id->parts, c), id->parts->events;
 	for (p = id->parts; p; p = p->next)
 		events += xp_cm_part_call(p, c, &n, sizeof(n)) == sizeof(n) ? n : p->events;
 	return events;
@@ -108,11 +120,20 @@ static int forward(struct call *k, struct xp_cm_id *id)
 
 static int bind_id(struct call *k, struct xp_cm_id *id)
 {
+	id->ends_late = true;
 	return id->committed ? forward(k, id) : xp_cm_bind(k->ch, id, &k->c);
+}
+
+static bool has_source(const struct xp_cm_command *c)
+{
+	return c->cmd == RDMA_USER_CM_CMD_RESOLVE_IP ? c->u.resolve_ip.src_addr.sin6_family
+						     : c->u.resolve_addr.src_size;
 }
 
 static int resolve(struct call *k, struct xp_cm_id *id)
 {
+	if (has_source(&k->c)) /* maybe with a port */
+		id->ends_late = true;
 	return id->committed ? forward(k, id) : xp_cm_resolve(k->ch, id, &k->c);
 }
 
@@ -152,9 +173,18 @@ static int set_option(struct call *k, struct xp_cm_id *id)
 
 static int accept_id(struct call *k, struct xp_cm_id *id)
 {
-	int n = forward(k, id);
+	int n;
 
-	/* Otherwise the end that called CONNECT accepts the reply. */
+	/*
+	 * The end that called CONNECT accepts the reply by RTU. If the connection has ended
+	 * meanwhile, an event says so.
+	 */
+	if (id->has_reply && !k->c.u.accept.conn_param.valid &&
+	    xp_cm_source_hears(id->parts->source)) {
+		id->has_reply = false;
+		return xp_cm_part_tell(id->parts, &k->c);
+	}
+	n = forward(k, id);
 	if (n >= 0 && k->c.u.accept.conn_param.valid)
 		xp_cm_id_set_uid(k->ch, id, k->c.u.accept.uid);
 	return n;
@@ -170,8 +200,10 @@ static int join(struct call *k, struct xp_cm_id *id)
 							       : k->c.u.join_ip.uid;
 	struct xp_cm_id *group;
 	uint32_t handle;
-	int n = forward(k, id);
+	int n;
 
+	id->ends_late = true;
+	n = forward(k, id);
 	if (n < 0 || (size_t)n < sizeof(handle))
 		return n < 0 ? n : -ENOSPC;
 	handle = k->rep.number;

@@ -14,6 +14,7 @@
 
 /* enum rdma_cm_event_type of <rdma/rdma_cma.h> */
 #define CONNECT_REQUEST 4
+#define CONNECT_RESPONSE 5
 #define DEVICE_REMOVAL 11
 #define MULTICAST_JOIN 12
 #define MULTICAST_ERROR 13
@@ -63,6 +64,7 @@ static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s, struct re
 		return -EAGAIN;
 	len = len > sizeof(*ev) && !xp_cm_source_shared(s) ? len - sizeof(*ev) : 0;
 	xp_cm_answers_set(&p->id->answers, reply->answers, len);
+	p->id->has_reply = ev->event == CONNECT_RESPONSE;
 	if (ev->event != CONNECT_REQUEST)
 		p->events++;
 	ev->id = xp_cm_id_number(p->id);

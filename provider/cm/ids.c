@@ -234,6 +234,12 @@ int xp_cm_part_call(const struct xp_cm_part *p, struct xp_cm_command *c, void *r
 	return xp_cm_source_call(p->source, c, rep, room);
 }
 
+int xp_cm_part_tell(const struct xp_cm_part *p, struct xp_cm_command *c)
+{
+	memcpy(c->u.bytes + xp_cm_layout(c->cmd).id, &p->handle, sizeof(p->handle));
+	return xp_cm_source_tell(p->source, c);
+}
+
 /* The handle exists only at the source: DESTROY_ID frees it there. */
 static void destroy_handle(struct xp_cm_source *s, uint32_t handle)
 {
@@ -376,7 +382,6 @@ void xp_cm_id_move(struct xp_cm_channel *from, struct xp_cm_channel *to, struct 
 		p->source->parts--;
 		p->source = xp_cm_source_in(to, p->source);
 		p->source->parts++;
-		p->events = 0;
 		/* Fails only in an empty table without memory: then no event finds the id. */
 		xp_cm_table_add(&to->parts, &p->entry, part_key(p->source, id->kind, p->handle));
 	}

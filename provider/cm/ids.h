@@ -54,7 +54,10 @@ struct xp_cm_id {
 	struct xp_cm_id *owner; /* XP_CM_GROUP: the id that joined */
 	uint64_t uid;		/* the program's; 0: not yet accepted */
 	bool committed;
-	bool removed; /* DEVICE_REMOVAL is to be read */
+	bool removed;	/* DEVICE_REMOVAL is to be read */
+	bool has_reply; /* the last event is CONNECT_RESPONSE, which was not accepted yet */
+	/* Others may wait for the end of the id, or it has events that no part counts. */
+	bool ends_late;
 	struct xp_cm_part *parts;
 	struct xp_cm_record *records, **last_record; /* of an open id */
 	struct xp_cm_answers answers;
@@ -103,6 +106,8 @@ struct xp_cm_part *xp_cm_part_find(struct xp_cm_channel *ch, const struct xp_cm_
 				   enum xp_cm_kind kind, uint32_t handle);
 /* Executes a command at the source of the part. The arguments are those of xp_cm_source_call(). */
 int xp_cm_part_call(const struct xp_cm_part *p, struct xp_cm_command *c, void *rep, size_t room);
+/* The same without waiting for the reply, see xp_cm_source_tell() */
+int xp_cm_part_tell(const struct xp_cm_part *p, struct xp_cm_command *c);
 /* Destroys the handle and frees the part. */
 void xp_cm_part_destroy(struct xp_cm_channel *ch, struct xp_cm_part *p);
 /* Creates a handle of an open id, which has not been bound yet. Returns 0 or -errno. */

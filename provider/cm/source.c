@@ -134,7 +134,7 @@ bool xp_cm_source_shared(const struct xp_cm_source *s)
 /* ---- commands ------------------------------------------------------------------- */
 
 static int call_daemon(struct xp_cm_source *s, const struct xp_cm_command *c, void *rep,
-		       size_t room)
+		       size_t room, bool wait)
 {
 	struct {
 		struct xr_cm_req head;
@@ -153,11 +153,11 @@ static int call_daemon(struct xp_cm_source *s, const struct xp_cm_command *c, vo
 		return -EIO;
 	req.head.cmd = c->cmd;
 	req.head.in = c->in;
-	req.head.out = room;
+	req.head.out = wait ? room : XP_CM_REPLY_MAX;
 	memcpy(req.data, c->u.bytes, c->in);
 	if (c->extra_len)
 		memcpy(req.data + c->in, c->extra, c->extra_len);
-	err = xp_conn_call(&s->conn, &call);
+	err = wait ? xp_conn_call(&s->conn, &call) : xp_conn_tell(&s->conn, &call);
 	if (err && s->conn.why[0])
 		xp_debug("rdma_cm: command %u: %s: %s", c->cmd, strerror(-err), s->conn.why);
 	if (s->conn.broken)
@@ -190,5 +190,15 @@ static int call_kernel(struct xp_cm_source *s, const struct xp_cm_command *c, vo
 
 int xp_cm_source_call(struct xp_cm_source *s, const struct xp_cm_command *c, void *rep, size_t room)
 {
-	return s->kernel >= 0 ? call_kernel(s, c, rep, room) : call_daemon(s, c, rep, room);
+	return s->kernel >= 0 ? call_kernel(s, c, rep, room) : call_daemon(s, c, rep, room, true);
+}
+
+bool xp_cm_source_hears(const struct xp_cm_source *s)
+{
+	return !xp_cm_source_shared(s) && s->conn.no_reply && !s->lost;
+}
+
+int xp_cm_source_tell(struct xp_cm_source *s, const struct xp_cm_command *c)
+{
+	return call_daemon(s, c, NULL, 0, false);
 }

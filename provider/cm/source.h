@@ -85,6 +85,11 @@ void xp_cm_source_close(struct xp_cm_source *s);
 int xp_cm_source_call(struct xp_cm_source *s, const struct xp_cm_command *c, void *rep,
 		      size_t room);
 
+/* Returns true if the source executes commands whose reply nobody waits for. */
+bool xp_cm_source_hears(const struct xp_cm_source *s);
+/* Gives the source a command without waiting for its reply. Returns 0 or -EIO. */
+int xp_cm_source_tell(struct xp_cm_source *s, const struct xp_cm_command *c);
+
 /* Returns true if another process may execute commands on the connection. */
 bool xp_cm_source_shared(const struct xp_cm_source *s);
 
