@@ -2,7 +2,7 @@
 
 PROVIDER_SRCS := \
 	$(addprefix provider/base/,debug.c environment.c fault_signals.c libibverbs.c) \
-	$(addprefix provider/control/,connection.c path.c runtime_dir.c shm.c sockets.c visible.c) \
+	$(addprefix provider/control/,cm_path.c connection.c path.c runtime_dir.c shm.c sockets.c visible.c) \
 	$(addprefix provider/memory/, \
 		adopt.c convert.c discard.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
 	$(addprefix provider/verbs/, \
@@ -11,7 +11,8 @@ PROVIDER_SRCS := \
 		event_socket.c fast_mr.c faults.c integrity.c mr.c mw.c nap.c others.c pd.c pool.c post.c qp.c qp_ex.c query.c \
 		request.c rw.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/cm/, \
-		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c watch.c) \
+		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c told.c umad.c \
+		watch.c) \
 	$(addprefix provider/preload/, \
 		dirs.c dlopen.c files.c madvise.c mremap.c next.c path_calls.c paths.c preload.c privileges.c signals.c tree.c \
 		umad_number.c values.c)

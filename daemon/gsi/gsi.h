@@ -90,6 +90,8 @@ int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, u
  * it is not known: none was sent, or MADs to other peers took its place.
  */
 bool xd_gsi_last_path(struct xd_gsi *g, const struct xc_path *path, struct xt_path *last);
+/* The same, only if MADs would take it now without looking for the next hop again */
+bool xd_gsi_known_path(struct xd_gsi *g, const struct xc_path *path, struct xt_path *known);
 
 /* Waits until the worker has sent the queued MADs, at most XD_GSI_FLUSH_MS. */
 void xd_gsi_flush(struct xd_gsi *g);

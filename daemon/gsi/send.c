@@ -145,6 +145,15 @@ static const struct xt_path *known_hop(struct xd_gsi *g, const struct xc_path *p
 	return h->until > xd_now() && is_hop_of(h, path) ? &h->path : NULL;
 }
 
+bool xd_gsi_known_path(struct xd_gsi *g, const struct xc_path *path, struct xt_path *known)
+{
+	const struct xt_path *hop = known_hop(g, path);
+
+	if (hop)
+		set_path(known, hop, path);
+	return hop;
+}
+
 bool xd_gsi_last_path(struct xd_gsi *g, const struct xc_path *path, struct xt_path *last)
 {
 	const struct gsi_hop *h = hop_slot(g, path);

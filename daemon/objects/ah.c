@@ -196,16 +196,20 @@ int xd_do_destroy_ah(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 /* ---- for the program's own use ---------------------------------------------------- */
 
+void xd_describe_path(const struct xd_device *dev, const struct xt_path *path,
+		      struct xr_resolve_ah_rep *r)
+{
+	memcpy(r->mac, path->loopback ? path->smac : path->dmac, sizeof(r->mac));
+	r->vlan = path->vlan;
+	r->max_mtu = xd_port_mtu(dev);
+	r->flags = path->loopback ? XR_RESOLVED_LOCAL : 0;
+	r->sgid = path->sgid;
+}
+
 static int reply_path(struct xd_client *c, const void *request, const struct xt_path *path,
 		      struct xd_reply *rep)
 {
-	struct xr_resolve_ah_rep *r = XD_REPLY(rep, xr_resolve_ah_rep);
-
-	memcpy(r->mac, path->loopback ? path->smac : path->dmac, sizeof(r->mac));
-	r->vlan = path->vlan;
-	r->max_mtu = xd_port_mtu(c->dev);
-	r->flags = path->loopback ? XR_RESOLVED_LOCAL : 0;
-	r->sgid = path->sgid;
+	xd_describe_path(c->dev, path, XD_REPLY(rep, xr_resolve_ah_rep));
 	return 0;
 }
 

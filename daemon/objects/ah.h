@@ -24,6 +24,10 @@ struct xd_ah {
 
 extern const struct xd_kind_ops xd_ah_ops;
 
+/* What RESOLVE_AH returns for a path */
+void xd_describe_path(const struct xd_device *dev, const struct xt_path *path,
+		      struct xr_resolve_ah_rep *r);
+
 /* Returns the client's table of address handles, which engines read. NULL: no memory. */
 struct xt_ahs *xd_client_ahs(struct xd_client *c);
 

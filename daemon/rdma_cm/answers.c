@@ -7,6 +7,9 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
+#include "daemon/gsi/gsi.h"
+#include "daemon/objects/ah.h"
+#include "daemon/objects/resolve.h"
 #include "id.h"
 
 struct question {
@@ -14,7 +17,7 @@ struct question {
 	uint16_t argument; /* option of QUERY, state of INIT_QP_ATTR */
 };
 
-#define MAX_QUESTIONS 6
+#define MAX_QUESTIONS 7
 #define QUERY(option)                                                                              \
 	{                                                                                          \
 		RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_##option                                \
@@ -29,16 +32,39 @@ static const struct question questions[][MAX_QUESTIONS] = {
 	[XD_CM_EVENT_ADDR_RESOLVED]    = { QUERY(ADDR), QUERY(GID), INIT_QP_ATTR(INIT) },
 	[XD_CM_EVENT_ROUTE_RESOLVED]   = { QUERY(PATH), INIT_QP_ATTR(INIT) },
 	[XD_CM_EVENT_CONNECT_REQUEST]  = { QUERY(ADDR), QUERY(GID), QUERY(PATH), INIT_QP_ATTR(INIT),
-					   INIT_QP_ATTR(RTR), INIT_QP_ATTR(RTS) },
+					   INIT_QP_ATTR(RTR), INIT_QP_ATTR(RTS),
+					   { XR_CM_PATH, 0 } },
 	[XD_CM_EVENT_CONNECT_RESPONSE] = { INIT_QP_ATTR(INIT), INIT_QP_ATTR(RTR),
-					   INIT_QP_ATTR(RTS) },
+					   INIT_QP_ATTR(RTS), { XR_CM_PATH, 0 } },
 };
 /* clang-format on */
+
+/* The path of QPs to the peer, if MADs have gone there lately */
+static int answer_path(struct xd_cm_id *id, struct xd_reply *rep)
+{
+	const struct xc_path *gids = &id->path.gids;
+	struct xd_device *dev = id->cm->dev;
+	struct ib_uverbs_ah_attr ah;
+	struct xt_path path;
+	struct xr_cm_path *r;
+
+	if (!dev->gsi || !xd_gsi_known_path(dev->gsi, gids, &path) ||
+	    xd_gid_is_gone(id->obj.client, &gids->local))
+		return -ENOENT;
+	xd_cm_ah_attr(id, &ah);
+	r = XD_REPLY(rep, xr_cm_path);
+	r->dgid = gids->peer;
+	r->sgid_index = ah.grh.sgid_index;
+	xd_describe_path(dev, &path, &r->path);
+	return 0;
+}
 
 static int answer(struct xd_cm_id *id, const struct question *q, struct xd_reply *rep)
 {
 	if (q->cmd == RDMA_USER_CM_CMD_QUERY)
 		return xd_cm_query(id, q->argument, sizeof(rep->body), rep);
+	if (q->cmd == XR_CM_PATH)
+		return answer_path(id, rep);
 	/* INIT_QP_ATTR sets the Q_Key of a UD id to the default if it has none yet. */
 	if (id->qp_type == IBV_QPT_UD)
 		return -EOPNOTSUPP;

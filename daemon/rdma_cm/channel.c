@@ -79,6 +79,11 @@ struct xd_cm_event *xd_cm_channel_take_event(struct xd_cm_channel *ch)
 	return xt_list_empty(&ch->events) ? NULL : take(ch, event_of(ch->events.next));
 }
 
+bool xd_cm_channel_next_is(const struct xd_cm_channel *ch, const struct xd_cm_id *id)
+{
+	return !xt_list_empty(&ch->events) && event_of(ch->events.next)->id == id;
+}
+
 /* ---- events --------------------------------------------------------------------- */
 
 /* Memory of queued events counts for the user, so that a program cannot queue any number. */

@@ -334,6 +334,14 @@ static int get_event(struct command *c)
 	return 0;
 }
 
+/* The event of an address or route that is resolved at once comes with the reply. */
+static int add_event(struct command *c)
+{
+	if (c->out < LEAST_EVENT || !xd_cm_channel_next_is(c->client->cm_channel, c->id))
+		return 0;
+	return get_event(c);
+}
+
 static int write_cm_event(struct command *c)
 {
 	const struct write_cm_event *q = &c->b.write_event;
@@ -357,6 +365,7 @@ static int write_cm_event(struct command *c)
 #define NO_ID UINT32_MAX
 #define ID_AT(type) offsetof(struct type, id)
 #define NEEDS_DEVICE 1 /* EINVAL while the id is not bound to the device */
+#define MAKES_EVENT 2  /* which the reply may carry */
 
 static const struct {
 	int (*execute)(struct command *c);
@@ -366,9 +375,9 @@ static const struct {
 	[RDMA_USER_CM_CMD_CREATE_ID] = { create_id, NO_ID, 0 },
 	[RDMA_USER_CM_CMD_DESTROY_ID] = { destroy_id, ID_AT(rdma_ucm_destroy_id), 0 },
 	[RDMA_USER_CM_CMD_BIND_IP] = { bind_ip, ID_AT(rdma_ucm_bind_ip), 0 },
-	[RDMA_USER_CM_CMD_RESOLVE_IP] = { resolve_ip, ID_AT(rdma_ucm_resolve_ip), 0 },
+	[RDMA_USER_CM_CMD_RESOLVE_IP] = { resolve_ip, ID_AT(rdma_ucm_resolve_ip), MAKES_EVENT },
 	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = { resolve_route, ID_AT(rdma_ucm_resolve_route),
-					     NEEDS_DEVICE },
+					     NEEDS_DEVICE | MAKES_EVENT },
 	[RDMA_USER_CM_CMD_QUERY_ROUTE] = { query_route, ID_AT(rdma_ucm_query), 0 },
 	[RDMA_USER_CM_CMD_CONNECT] = { connect_id, ID_AT(rdma_ucm_connect), NEEDS_DEVICE },
 	[RDMA_USER_CM_CMD_LISTEN] = { listen_id, ID_AT(rdma_ucm_listen), 0 },
@@ -385,7 +394,8 @@ static const struct {
 	[RDMA_USER_CM_CMD_MIGRATE_ID] = { migrate_id, NO_ID, 0 },
 	[RDMA_USER_CM_CMD_QUERY] = { query, ID_AT(rdma_ucm_query), 0 },
 	[RDMA_USER_CM_CMD_BIND] = { bind_any, ID_AT(rdma_ucm_bind), 0 },
-	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { resolve_addr, ID_AT(rdma_ucm_resolve_addr), 0 },
+	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { resolve_addr, ID_AT(rdma_ucm_resolve_addr),
+					    MAKES_EVENT },
 	[RDMA_USER_CM_CMD_JOIN_MCAST] = { join, ID_AT(rdma_ucm_join_mcast), NEEDS_DEVICE },
 	[CMD_RESOLVE_IB_SERVICE] = { resolve_ib_service, 0, NEEDS_DEVICE },
 	[CMD_WRITE_CM_EVENT] = { write_cm_event, ID_AT(write_cm_event), 0 },
@@ -427,6 +437,8 @@ int xd_do_cm(struct xd_client *client, struct xd_request *req, struct xd_reply *
 	err = find_id(&c, q->cmd);
 	if (!err)
 		err = commands[q->cmd].execute(&c);
+	if (!err && commands[q->cmd].flags & MAKES_EVENT)
+		err = add_event(&c);
 	xd_rdma_cm_arm(xd_rdma_cm_of(client));
 	return err;
 }

@@ -274,6 +274,8 @@ void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct x
 struct xd_client *xd_cm_channel_by_token(struct xd_client *c, const uint8_t *token);
 /* Takes the first event out of the queue. NULL: there is none. */
 struct xd_cm_event *xd_cm_channel_take_event(struct xd_cm_channel *ch);
+/* Returns true if the next event is one of the id. */
+bool xd_cm_channel_next_is(const struct xd_cm_channel *ch, const struct xd_cm_id *id);
 
 /* ---- port.c --------------------------------------------------------------------- */
 

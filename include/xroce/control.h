@@ -51,7 +51,7 @@ struct xr_msg {
 	__u32 length; /* bytes after this header */
 };
 
-/* The client does not wait: there is no reply, also if the request fails (xr_hello_rep.no_reply). */
+/* No reply is wanted, also if the request fails. Only if the reply to HELLO has no_reply */
 #define XR_MSG_NO_REPLY 1
 
 /*
@@ -730,6 +730,12 @@ struct xr_async_event {
  * If the client gives GET_EVENT more room than an event needs, answers follow the event, as many as
  * fit: replies to QUERY and INIT_QP_ATTR for the id that the event names. They are what these
  * commands would return now, and stay true until the client executes another command on the id.
+ * With CONNECT_REQUEST and CONNECT_RESPONSE, XR_CM_PATH is one of them if the path is known: what
+ * RESOLVE_AH would return for the peer, struct xr_cm_path.
+ *
+ * RESOLVE_IP, RESOLVE_ADDR and RESOLVE_ROUTE have no reply of their own. If the client gives them
+ * room, the reply is that of GET_EVENT for the id's event, if there is one now and no other before
+ * it. It is taken as read.
  *
  * Ids are numbers of the daemon, so MIGRATE_ID does not change them. As in the kernel, ENOENT means
  * that there is no such id, EINVAL that it belongs to another channel. Numbers may be reused after
@@ -762,9 +768,16 @@ struct xr_cm_req {
 };
 #define XR_CM_OPTION_MAX 1024
 struct xr_cm_answer {
-	__u16 cmd;	/* QUERY, INIT_QP_ATTR */
+	__u16 cmd;	/* QUERY, INIT_QP_ATTR, XR_CM_PATH */
 	__u16 argument; /* option of QUERY, state of INIT_QP_ATTR */
 	__u32 length;	/* of the reply, which follows; a multiple of 8 */
+};
+#define XR_CM_PATH 0x8000
+struct xr_cm_path {
+	struct xr_addr dgid;
+	__u32 sgid_index;
+	__u32 reserved;
+	struct xr_resolve_ah_rep path;
 };
 #define XR_CM_COMMANDS 25 /* commands 0..24 of ABI 4 */
 

@@ -26,5 +26,7 @@ void xp_cm_answers_drop(struct xp_cm_answers *a);
  */
 size_t xp_cm_answers_find(const struct xp_cm_answers *a, const struct xp_cm_command *c, void *rep,
 			  size_t room);
+/* Returns true and the path to the peer if that is one of the answers. */
+bool xp_cm_answers_path(const struct xp_cm_answers *a, struct xr_cm_path *path);
 
 #endif /* XP_CM_ANSWERS_H */

@@ -90,8 +90,12 @@ static uint32_t destroy_parts(struct xp_cm_id *id, struct xp_cm_command *c)
 
 	if (ends_alone(id))
 		return xp_cm_part_tell(id->parts, c), id->parts->events;
-	for (p = id->parts; p; p = p->next)
-		events += xp_cm_part_call(p, c, &n, sizeof(n)) == sizeof(n) ? n : p->events;
+	for (p = id->parts; p; p = p->next) {
+		if (xp_cm_part_call(p, c, &n, sizeof(n)) == sizeof(n))
+			events += n - (id->told != NULL); /* which the daemon takes as read */
+		else
+			events += p->events;
+	}
 	return events;
 }
 
@@ -134,7 +138,8 @@ static int resolve(struct call *k, struct xp_cm_id *id)
 {
 	if (has_source(&k->c)) /* maybe with a port */
 		id->ends_late = true;
-	return id->committed ? forward(k, id) : xp_cm_resolve(k->ch, id, &k->c);
+	return id->committed ? xp_cm_part_resolve(k->ch, id->parts, &k->c)
+			     : xp_cm_resolve(k->ch, id, &k->c);
 }
 
 static int listen_id(struct call *k, struct xp_cm_id *id)
@@ -252,6 +257,8 @@ static int on_id(struct call *k, struct xp_cm_id *id)
 	case RDMA_USER_CM_CMD_RESOLVE_IP:
 	case RDMA_USER_CM_CMD_RESOLVE_ADDR:
 		return resolve(k, id);
+	case RDMA_USER_CM_CMD_RESOLVE_ROUTE:
+		return xp_cm_part_resolve(k->ch, id->parts, &k->c);
 	case RDMA_USER_CM_CMD_LISTEN:
 		return listen_id(k, id);
 	case RDMA_USER_CM_CMD_SET_OPTION:
@@ -305,7 +312,7 @@ static int migrate_parts(struct call *k, struct xp_cm_id *id, uint32_t *events)
 		err = xp_cm_source_call(to, &k->c, &n, sizeof(n));
 		if (err < 0)
 			return err;
-		*events += n;
+		*events += n - (id->told != NULL);
 	}
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -10,7 +11,9 @@
 #include "provider/base/cancel.h"
 #include "provider/cm/event.h"
 #include "provider/cm/numbers.h"
+#include "provider/cm/told.h"
 #include "provider/cm/watch.h"
+#include "provider/control/cm_path.h"
 
 /* enum rdma_cm_event_type of <rdma/rdma_cma.h> */
 #define CONNECT_REQUEST 4
@@ -57,6 +60,7 @@ static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s, struct re
 				       ? XP_CM_GROUP
 				       : XP_CM_ID;
 	struct xp_cm_part *p = xp_cm_part_find(ch, s, kind, ev->id);
+	struct xr_cm_path path;
 
 	if (!p)
 		p = new_id(ch, s, ev, kind);
@@ -64,6 +68,8 @@ static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s, struct re
 		return -EAGAIN;
 	len = len > sizeof(*ev) && !xp_cm_source_shared(s) ? len - sizeof(*ev) : 0;
 	xp_cm_answers_set(&p->id->answers, reply->answers, len);
+	if (xp_cm_answers_path(&p->id->answers, &path))
+		xp_cm_path_tell(s->path, &path);
 	p->id->has_reply = ev->event == CONNECT_RESPONSE;
 	if (ev->event != CONNECT_REQUEST)
 		p->events++;
@@ -82,6 +88,7 @@ static int source_event(struct xp_cm_channel *ch, struct xp_cm_source *s, size_t
 	struct reply reply;
 	int n, err;
 
+	_Static_assert(sizeof(reply) == XP_CM_REPLY_MAX, "room for a told event");
 	/* a reply may be shorter than the program's buffer */
 	memset(&reply.ev, 0, sizeof(reply.ev));
 	n = xp_cm_source_call(s, &c, &reply, s->kernel >= 0 ? room : sizeof(reply));
@@ -90,6 +97,23 @@ static int source_event(struct xp_cm_channel *ch, struct xp_cm_source *s, size_t
 	if ((size_t)n < offsetof(struct rdma_ucm_event_resp, reserved))
 		return -EPROTO;
 	err = translate(ch, s, &reply, (size_t)n);
+	memcpy(ev, &reply.ev, room);
+	return err ? err : (int)room;
+}
+
+/* Returns the length of an event that a daemon has told with a reply, or -EAGAIN. */
+static int told_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_event_resp *ev)
+{
+	struct xp_cm_told *t = xp_cm_told_take(ch);
+	struct xp_cm_source *s = t ? t->id->parts->source : NULL;
+	struct reply reply = { 0 };
+	int err;
+
+	if (!t)
+		return -EAGAIN;
+	memcpy(&reply, t->bytes, t->len);
+	err = translate(ch, s, &reply, t->len);
+	free(t);
 	memcpy(ev, &reply.ev, room);
 	return err ? err : (int)room;
 }
@@ -122,10 +146,13 @@ static struct xp_cm_source *source_by_number(const struct xp_cm_channel *ch, uin
 /* Returns the length of an event, or -EAGAIN if there is none. */
 static int next_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_event_resp *ev)
 {
-	int i, n, ready, result = -EAGAIN;
+	int i, n, ready, result;
 	struct epoll_event set[READY_MAX];
 	struct xp_cm_source *s;
 
+	result = told_event(ch, room, ev);
+	if (result != -EAGAIN)
+		return result;
 	ready = epoll_wait(ch->epfd, set, READY_MAX, 0);
 	for (i = 0; i < ready; i++) {
 		if (set[i].events & (EPOLLHUP | EPOLLERR))

@@ -7,6 +7,7 @@
 
 #include "provider/base/debug.h"
 #include "provider/cm/ids.h"
+#include "provider/cm/told.h"
 
 static uint32_t next_number = 1;
 
@@ -175,6 +176,7 @@ void xp_cm_id_free(struct xp_cm_channel *ch, struct xp_cm_id *id)
 	}
 	count_bound(ch, id, -1);
 	forget_removal(ch, id);
+	xp_cm_told_drop(ch, id);
 	while (id->parts)
 		drop_part(ch, id->parts);
 	free_records(id);
@@ -238,6 +240,22 @@ int xp_cm_part_tell(const struct xp_cm_part *p, struct xp_cm_command *c)
 {
 	memcpy(c->u.bytes + xp_cm_layout(c->cmd).id, &p->handle, sizeof(p->handle));
 	return xp_cm_source_tell(p->source, c);
+}
+
+int xp_cm_part_resolve(struct xp_cm_channel *ch, struct xp_cm_part *p, struct xp_cm_command *c)
+{
+	bool hears = !p->id->told && xp_cm_source_hears(p->source);
+	struct xp_cm_told *t = hears ? malloc(sizeof(*t)) : NULL;
+	int n = xp_cm_part_call(p, c, t ? t->bytes : NULL, t ? sizeof(t->bytes) : 0);
+
+	if (n <= 0 || !t) {
+		free(t);
+		return n < 0 ? n : 0;
+	}
+	t->id = p->id;
+	t->len = (size_t)n;
+	xp_cm_told_add(ch, t);
+	return 0;
 }
 
 /* The handle exists only at the source: DESTROY_ID frees it there. */
@@ -387,6 +405,7 @@ void xp_cm_id_move(struct xp_cm_channel *from, struct xp_cm_channel *to, struct 
 	}
 	xp_cm_table_add(&to->numbers, &id->entry, number);
 	link_id(to, id);
+	xp_cm_told_move(from, to, id);
 	count_bound(to, id, 1);
 }
 

@@ -29,6 +29,8 @@
 
 enum xp_cm_kind { XP_CM_ID, XP_CM_GROUP };
 
+struct xp_cm_told;
+
 struct xp_cm_part {
 	struct xp_cm_entry entry; /* in channel.parts, by source, kind and handle */
 	struct xp_cm_part *next;  /* of the id */
@@ -61,6 +63,14 @@ struct xp_cm_id {
 	struct xp_cm_part *parts;
 	struct xp_cm_record *records, **last_record; /* of an open id */
 	struct xp_cm_answers answers;
+	struct xp_cm_told *told; /* an event that the program has not read; NULL: none */
+};
+
+/* See numbers.h */
+struct xp_cm_anchor {
+	int fd; /* -1: closed by the program */
+	unsigned int channels;
+	struct xp_cm_anchor *next;
 };
 
 struct xp_cm_channel {
@@ -75,6 +85,7 @@ struct xp_cm_channel {
 	struct xp_cm_id *ids;
 	unsigned int groups;   /* ids of kind XP_CM_GROUP */
 	unsigned int removals; /* ids with `removed` */
+	struct xp_cm_id *told; /* ids with `told`, the oldest first; see told.h */
 
 	/* refresh.c */
 	struct timespec scanned; /* time of the last change of the runtime directory */
@@ -108,6 +119,8 @@ struct xp_cm_part *xp_cm_part_find(struct xp_cm_channel *ch, const struct xp_cm_
 int xp_cm_part_call(const struct xp_cm_part *p, struct xp_cm_command *c, void *rep, size_t room);
 /* The same without waiting for the reply, see xp_cm_source_tell() */
 int xp_cm_part_tell(const struct xp_cm_part *p, struct xp_cm_command *c);
+/* Executes a RESOLVE command, whose reply may tell an event. Returns 0 or -errno. */
+int xp_cm_part_resolve(struct xp_cm_channel *ch, struct xp_cm_part *p, struct xp_cm_command *c);
 /* Destroys the handle and frees the part. */
 void xp_cm_part_destroy(struct xp_cm_channel *ch, struct xp_cm_part *p);
 /* Creates a handle of an open id, which has not been bound yet. Returns 0 or -errno. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "provider/cm/numbers.h"
+#include "provider/cm/told.h"
 #include "provider/cm/umad.h"
 
 #define LEAF_SIZE (1u << XP_CM_LEAF_BITS)
@@ -72,6 +73,7 @@ static void in_child(void)
 
 	for (ch = channels; ch; ch = ch->next) {
 		share(ch);
+		xp_cm_told_forget(ch);
 		for (s = ch->sources; s; s = s->next)
 			s->conn.seq += seed;
 		pthread_mutex_unlock(&ch->lock);
@@ -96,12 +98,6 @@ static void install_handlers(void)
  */
 #define ANCHOR_CHANNELS 32
 
-struct xp_cm_anchor {
-	int fd; /* -1: closed by the program */
-	unsigned int channels;
-	struct xp_cm_anchor *next;
-};
-
 /* Returns an anchor for one more channel, or NULL with errno set. Needs the lock. */
 static struct xp_cm_anchor *take_anchor(void)
 {
@@ -113,7 +109,7 @@ static struct xp_cm_anchor *take_anchor(void)
 		a = calloc(1, sizeof(*a));
 		if (!a)
 			return NULL;
-		a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		a->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (a->fd < 0) {
 			free(a);
 			return NULL;
@@ -199,11 +195,7 @@ uint64_t xp_cm_cookie(int fd)
 
 static bool is_of(const struct xp_cm_channel *ch, int fd)
 {
-	struct epoll_event ev = { .data.u64 = XP_CM_EPOLL_ANCHOR };
-
-	if (ch->umad)
-		return xp_cm_cookie(fd) == ch->umad->cookie;
-	return !epoll_ctl(fd, EPOLL_CTL_MOD, ch->anchor->fd, &ev);
+	return ch->umad ? xp_cm_cookie(fd) == ch->umad->cookie : xp_cm_told_show(ch, fd);
 }
 
 struct xp_cm_channel *xp_cm_get(int fd)

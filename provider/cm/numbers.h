@@ -5,8 +5,8 @@
  * kernel.
  *
  * The program can close a number without the knowledge of this library, by a system call of its
- * own, and reuse it. So every epoll set contains an anchor, a file that never has an event, and a
- * number is used only if it still is an epoll set with the channel's anchor.
+ * own, and reuse it. So every epoll set contains an anchor, a file of its own, and a number is
+ * used only if it still is an epoll set with the channel's anchor.
  *
  * A file of umad is a channel as well, with one source. Its descriptor is the socket from which the
  * program reads MADs, and has a number that no other socket has (SO_COOKIE) instead of an anchor.

@@ -138,7 +138,7 @@ static bool lets_others_pass(const struct xr_qp_entry *entry, const struct xr_qp
 }
 
 int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct xr_qp_entry *entry,
-		  struct xr_qp_entry *last, bool wait)
+		  struct xr_qp_entry *last)
 {
 	struct xp_publish *p = h->publish;
 	struct xr_publish_entry *e;
@@ -158,7 +158,7 @@ int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct
 		flush_if_full(h);
 		return 0;
 	}
-	err = flush(h, wait);
+	err = flush(h, true);
 	if (err && is_new)
 		give_back(&p->qps, place);
 	return err;

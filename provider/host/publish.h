@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * QPs and keys of the context in the tables by which the kernel checks its packets (PUBLISH), if it
- * does. A QP that begins to receive is waited for, so a peer that learns of it can use it at once.
- * Keys are not: the daemon has got the request before the peer can learn of the key, and packets of
- * reliable QPs that come even earlier pass the kernel, as they may need a NAK. What ends is reported
- * with the next request: the engine refuses it at once, and an entry that is too old only lets a
- * packet come as far as the engine.
+ * does. A QP that begins to receive is waited for, so a peer that learns of it can use it at once;
+ * the kernel then knows all keys that were published before. Keys are not waited for: the daemon
+ * usually has the request before a peer can learn of the key, and packets of reliable QPs that come
+ * earlier pass the kernel, as they may need a NAK. What ends is reported with the next request: the
+ * engine refuses it at once, and an entry that is too old only lets a packet come as far as the
+ * engine.
  *
  * All functions are for requests of the program, without the engine: they ask the daemon. place:
  * where the object is in the tables, plus 1; 0: it is not. If the tables are full, it stays 0, and
@@ -14,7 +15,6 @@
 #ifndef XP_HOST_PUBLISH_H
 #define XP_HOST_PUBLISH_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <xroce/tables.h>
@@ -28,10 +28,9 @@ void xp_publish_close(struct xp_host *h);
  * Publishes an entry, or changes it. If the kernel lets the same packets pass as with the last one
  * of the QP, it is reported with the next request, too. entry->slot is not used.
  * last: of the QP; at first all 0
- * wait: the peer may learn of it at once
  */
 int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct xr_qp_entry *entry,
-		  struct xr_qp_entry *last, bool wait);
+		  struct xr_qp_entry *last);
 /* flags: XR_KEYF_PROGRAM or 0, beside those of the entry */
 int xp_publish_key(struct xp_host *h, uint32_t *place, uint32_t index,
 		   const struct xr_key_entry *entry, uint8_t flags);

@@ -272,7 +272,7 @@ static int mirror(struct xp_host *h, struct xp_qp_object *qp, struct xr_qp_entry
 static int publish(struct xp_host *h, struct xp_qp_object *qp, const struct xr_qp_entry *entry)
 {
 	if (entry->state != XR_QPS_RESET)
-		return xp_publish_qp(h, &qp->place, qp->qpn, entry, &qp->published, true);
+		return xp_publish_qp(h, &qp->place, qp->qpn, entry, &qp->published);
 	qp->published = (struct xr_qp_entry){ 0 };
 	xp_unpublish_qp(h, &qp->place);
 	return 0;

@@ -13,6 +13,7 @@
 #include "provider/base/environment.h"
 #include "provider/base/fault_signals.h"
 #include "provider/base/libibverbs.h"
+#include "provider/control/cm_path.h"
 #include "provider/control/path.h"
 #include "provider/host/host.h"
 #include "provider/verbs/device.h"
@@ -90,6 +91,11 @@ static int request_fd_for_host(void *arg, uint32_t type, const void *req, size_t
 static int request_for_host(void *arg, uint32_t type, const void *req, size_t req_len, void *rep,
 			    size_t rep_len)
 {
+	const struct xp_context *ctx = arg;
+	const struct xr_resolve_ah_req *q = req;
+
+	if (type == XR_MSG_RESOLVE_AH && xp_cm_path_find(ctx->dev->path, &q->attr, rep))
+		return 0;
 	return request_fd_for_host(arg, type, req, req_len, rep, rep_len, NULL);
 }
 

@@ -507,6 +507,34 @@ static void test_closed_owner(void)
 	close_channel(&first);
 }
 
+/* With room for it, the reply to RESOLVE commands is their event, which is read then. */
+static void test_resolve_at_once(void)
+{
+	struct rdma_ucm_resolve_ip ip = { .dst_addr = address(1, 7), .timeout_ms = TIMEOUT_MS };
+	struct rdma_ucm_resolve_route route = { .timeout_ms = TIMEOUT_MS };
+	struct chan ch;
+	uint32_t id, other;
+
+	open_channel(&ch);
+	id = ip.id = route.id = create_id(&ch);
+	TAP_OK(!SEND(&ch, RESOLVE_IP, ip, 4096) && ch.c.length > sizeof(event) && !readable(&ch),
+	       "the address with the reply, answers behind it");
+	memcpy(&event, ch.c.body, sizeof(event));
+	TAP_OK(event.event == XD_CM_EVENT_ADDR_RESOLVED && event.id == id &&
+		       next_event(&ch) == -EAGAIN,
+	       "it is read");
+	TAP_OK(SEND(&ch, RESOLVE_IP, ip, 4096) == -EINVAL, "an error has no event");
+	other = create_id(&ch);
+	MUST(!resolve(&ch, other, address(1, 7)));
+	TAP_OK(!SEND(&ch, RESOLVE_ROUTE, route, 4096) && !ch.c.length,
+	       "an event before it is read first");
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED && event.id == other &&
+		       next_event(&ch) == XD_CM_EVENT_ROUTE_RESOLVED && event.id == id,
+	       "both are queued");
+	TAP_OK(destroy_id(&ch, id) == 2, "the event with the reply counts");
+	close_channel(&ch);
+}
+
 static void test_resolve(void)
 {
 	const struct sockaddr_in6 elsewhere = { .sin6_family = AF_INET6,
@@ -649,14 +677,29 @@ static void test_connection(void)
 	close_channel(&client);
 }
 
+/* The path that QPs to the peer, another address of the device, take */
+static bool is_path(const struct xr_cm_answer *a, const void *body)
+{
+	struct xr_cm_path p;
+
+	if (a->length != sizeof(p))
+		return false;
+	memcpy(&p, body, sizeof(p));
+	return p.dgid.raw[0] == 0xfd && p.path.sgid.raw[0] == 0xfd && p.path.max_mtu == 4096 &&
+	       p.path.flags == XR_RESOLVED_LOCAL;
+}
+
 /* Executes the command of an answer. Returns true if the reply is the answer. */
 static bool is_reply(struct chan *ch, uint32_t id, const struct xr_cm_answer *a, const void *body)
 {
 	struct rdma_ucm_query query = { .id = id, .option = a->argument };
 	struct rdma_ucm_init_qp_attr attr = { .id = id, .qp_state = a->argument };
-	int err = a->cmd == RDMA_USER_CM_CMD_QUERY ? SEND(ch, QUERY, query, 512)
-						   : SEND(ch, INIT_QP_ATTR, attr, 512);
+	int err;
 
+	if (a->cmd == XR_CM_PATH)
+		return is_path(a, body);
+	err = a->cmd == RDMA_USER_CM_CMD_QUERY ? SEND(ch, QUERY, query, 512)
+					       : SEND(ch, INIT_QP_ATTR, attr, 512);
 	return !err && ch->c.length == a->length && !memcmp(ch->c.body, body, a->length);
 }
 
@@ -697,8 +740,8 @@ static void test_answers(void)
 	TAP_OK(count_answers(&client, 4096, XD_CM_EVENT_ROUTE_RESOLVED) == 2,
 	       "ROUTE_RESOLVED carries 2");
 	MUST(!connect_id(&client, a, qa, ""));
-	TAP_OK(count_answers(&server, 4096, XD_CM_EVENT_CONNECT_REQUEST) == 6,
-	       "CONNECT_REQUEST carries 6, of the new id");
+	TAP_OK(count_answers(&server, 4096, XD_CM_EVENT_CONNECT_REQUEST) == 7,
+	       "CONNECT_REQUEST carries 7, of the new id, with the path to the peer");
 	b = event.id;
 	MUST(!accept_id(&server, b, qb, ""));
 	TAP_OK(count_answers(&client, sizeof(event) + 400, XD_CM_EVENT_CONNECT_RESPONSE) == 2,
@@ -1244,6 +1287,7 @@ int main(void)
 	test_ports();
 	test_closed_owner();
 	test_resolve();
+	test_resolve_at_once();
 	test_address_change();
 	test_held_gid();
 	test_orphans();

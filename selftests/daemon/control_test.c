@@ -94,6 +94,32 @@ static void test_malformed(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* Requests without a reply are executed in their order, also those that fail. */
+static void test_no_reply(void)
+{
+	struct {
+		struct xr_msg head;
+		struct xr_handle_req q;
+	} dealloc = { .head = { .type = XR_MSG_DEALLOC_PD,
+				.status = XR_MSG_NO_REPLY,
+				.length = sizeof(dealloc.q) } };
+	struct conn c;
+	uint32_t pd;
+
+	connect_client(&c);
+	TAP_OK(!hello(&c, 0) && ((struct xr_hello_rep *)c.body)->no_reply,
+	       "the daemon knows requests without replies");
+	pd = alloc_pd(&c);
+	dealloc.q.handle = pd;
+	for (int i = 0; i < 2; i++)
+		send_raw(&c, &dealloc, sizeof(dealloc), NULL, 0);
+	settle();
+	TAP_OK(read_reply(&c) == 1, "two requests, one of which fails, have no reply");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -ENOENT, "they were executed");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* Length, descriptors and observers for each row of XR_MESSAGES */
 static void test_rows(void)
 {
@@ -704,6 +730,7 @@ int main(void)
 	start_server("control");
 	test_hello();
 	test_malformed();
+	test_no_reply();
 	test_rows();
 	test_capabilities();
 	test_objects();
