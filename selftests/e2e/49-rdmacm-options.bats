@@ -90,6 +90,11 @@ has_event() {
 	no_cm_ids
 }
 
+@test "events of resolving make the channel readable, move with their id and end with it" {
+	run_on b timeout $((20 * SLOW)) "$BIN/rdma_cm_unread" "$A4"
+	no_cm_ids
+}
+
 @test "a listener gets ADDR_CHANGE when its address goes, and DEVICE_REMOVAL when its daemon does" {
 	local server address=10.77.0.41
 

@@ -7,8 +7,8 @@ E2E_LONG := $(filter $(addprefix selftests/e2e/,39-limits-% 57-ceph.bats),$(E2E_
 E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	borrow borrow_ring hanging_fs hostile mad_flood rdma_channel rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect \
-	rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad rdma_memory \
-	rdma_migrate \
+	rdma_cm_unread rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad \
+	rdma_memory rdma_migrate \
 	rdma_neighbours rdma_notify rdma_opcodes rdma_privileges rdma_refusals rdma_srq rdma_threads rdma_unmap rdma_verify \
 	rdma_watch rdma_xrc spoil_rings tcp_echo) $(addprefix $(BUILD)/bench/,alltoall block reply)
 
@@ -114,6 +114,8 @@ $(eval $(call verbs_program,rdma_xrc))
 
 # Prints the events of rdma_cm.
 $(eval $(call verbs_program,rdma_cm_events,,-lrdmacm))
+# Events of rdma_cm that the program does not read at once.
+$(eval $(call verbs_program,rdma_cm_unread,,-lrdmacm))
 $(eval $(call verbs_program,rdma_migrate,,-lrdmacm -lpthread))
 
 # Connects by librdmacm before and after fork().
