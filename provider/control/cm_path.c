@@ -18,6 +18,7 @@ static struct told {
 	struct xr_cm_path path;
 	uint64_t until;
 } told[PATHS];
+/* Nobody waits for it: a child may have been forked while it was held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct told *place_of(const struct xr_addr *dgid)
@@ -33,7 +34,8 @@ void xp_cm_path_tell(const char *socket, const struct xr_cm_path *path)
 {
 	struct told *t = place_of(&path->dgid);
 
-	pthread_mutex_lock(&lock);
+	if (pthread_mutex_trylock(&lock))
+		return;
 	snprintf(t->socket, sizeof(t->socket), "%s", socket);
 	t->path = *path;
 	t->until = xp_clock() + VALID_NS;
@@ -46,7 +48,8 @@ bool xp_cm_path_find(const char *socket, const struct xr_ah_attr *attr,
 	const struct told *t = place_of(&attr->dgid);
 	bool found;
 
-	pthread_mutex_lock(&lock);
+	if (pthread_mutex_trylock(&lock))
+		return false;
 	found = xp_clock() < t->until && attr->is_global && attr->port_num == 1 &&
 		!memcmp(&t->path.dgid, &attr->dgid, sizeof(attr->dgid)) &&
 		t->path.sgid_index == attr->sgid_index && !strcmp(t->socket, socket);
