@@ -456,8 +456,9 @@ static int check_port(const struct udp_io *w)
 		if (xd_net_gid(w->config.net, i, &addr) && !xr_gid_is_link_local(&addr))
 			err = check_place(w, &addr, &retries);
 	if (err)
-		xd_log(XD_ERR, "UDP port 4791 of %s: %s%s; xroce doctor %s tells who has it",
-		       ifname, strerror(-err), xd_udp_who_has_port(err), ifname);
+		xd_log(XD_ERR, "UDP port 4791 of %s: %s%s; xroce doctor %s tells who has it%s",
+		       ifname, strerror(-err), xd_udp_who_has_port(err), ifname,
+		       w->filter ? "; --io xdp does without it" : "");
 	return err;
 }
 
