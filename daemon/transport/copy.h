@@ -87,7 +87,8 @@ struct xt_fetch {
 };
 /*
  * Adds bytes of a region, through the engine's bounce buffer if they are not mapped. Returns 0 or a
- * negative errno, -EINPROGRESS if the step must be parked.
+ * negative errno, -EINPROGRESS if the step must be parked, or if the payload is that of a large
+ * frame, which does not fit the buffer.
  */
 int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t len,
 		  struct xt_payload *out);

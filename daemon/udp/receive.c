@@ -344,9 +344,8 @@ static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 	uint32_t others = rx->packets > 1 ? (rx->packets - 1) * rx->payload : 0;
 	struct xd_headers headers;
 
-	if (__builtin_expect(others >= n, false) && others)
+	if (__builtin_expect(others && others >= n, false))
 		return false;
-
 	copied = n - others < copied ? n - others : copied;
 	memcpy(h->bytes, rx->network.bytes, rx->network_len);
 	memcpy(h->bytes + rx->network_len, data, copied);

@@ -653,6 +653,7 @@ static uint32_t bytes_of_large(uint32_t headers, uint32_t payload)
 	return headers + payload + XR_ICRC_LEN;
 }
 
+/* The path MTU is not known here, so there has to be room for the longest payload. */
 uint32_t xd_udp_large_packets(struct xd_socket *s, const struct xt_path *path, uint32_t dqpn,
 			      uint32_t want)
 {

@@ -83,8 +83,8 @@ struct xd_udp_nearby {
 	int (*send)(struct xd_udp_nearby *n, int peer, const struct xd_udp_about *about,
 		    const struct iovec *iov, uint32_t iovs, uint32_t len);
 	/*
-	 * Returns true if there is room for a message of so many bytes, or, with *closed, if it
-	 * would be sent by the sockets now.
+	 * Returns true if there is room for a message of so many bytes. If not, *closed becomes
+	 * true if send() would leave it to the sockets, false if it would return -EAGAIN.
 	 */
 	bool (*has_room)(struct xd_udp_nearby *n, int peer, uint32_t len, bool *closed);
 	/*

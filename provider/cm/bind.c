@@ -174,12 +174,12 @@ static bool is_elsewhere(int err)
 static int try_each(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_command *c)
 {
 	struct xp_cm_part *p;
-	bool answers,
-		resolves = c->cmd != RDMA_USER_CM_CMD_BIND && c->cmd != RDMA_USER_CM_CMD_BIND_IP;
+	bool binds = c->cmd == RDMA_USER_CM_CMD_BIND || c->cmd == RDMA_USER_CM_CMD_BIND_IP;
+	bool answers;
 	int n, err = -EIO;
 
 	for (p = id->parts; p; p = p->next) {
-		n = resolves ? xp_cm_part_resolve(ch, p, c) : xp_cm_part_call(p, c, NULL, 0);
+		n = binds ? xp_cm_part_call(p, c, NULL, 0) : xp_cm_part_resolve(ch, p, c);
 		if (n >= 0) {
 			xp_cm_id_commit(ch, id, p);
 			return 0;

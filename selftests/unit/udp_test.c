@@ -403,6 +403,12 @@ static void test_send_near(void)
 #define LONG 512u
 
 static uint8_t memory[LONG];
+/* Of a packet without extended headers */
+static const struct xr_meta near_meta = { .ip_version = 4,
+					  .ip_off = XR_ETH_HLEN,
+					  .bth_off = BTH,
+					  .payload_off = BTH + XR_BTH_HLEN,
+					  .qpn = NEAR };
 static bool put_unsealed; /* whether the last packet was without its payload */
 
 /* Puts a SEND to wait, whose payload may stay in `memory`. */
@@ -411,11 +417,7 @@ static void put_long(void)
 	const struct xt_seg payload[2] = { { memory, 100 }, { memory + 100, LONG - 100 } };
 	uint32_t len = BTH + XR_BTH_HLEN + LONG + XR_ICRC_LEN;
 	struct xt_frame f = {
-		.meta = { .ip_version = 4,
-			  .ip_off = XR_ETH_HLEN,
-			  .bth_off = BTH,
-			  .payload_off = BTH + XR_BTH_HLEN,
-			  .qpn = NEAR },
+		.meta = near_meta,
 		.payload = payload,
 		.n_payload = 2,
 	};
@@ -483,11 +485,7 @@ static bool send_large(void)
 		.len = sizeof(headers),
 		.packets = 2,
 		.unsealed = true,
-		.meta = { .ip_version = 4,
-			  .ip_off = XR_ETH_HLEN,
-			  .bth_off = BTH,
-			  .payload_off = BTH + XR_BTH_HLEN,
-			  .qpn = NEAR },
+		.meta = near_meta,
 		.payload = payload,
 		.n_payload = 2,
 	};
