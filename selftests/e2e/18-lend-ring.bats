@@ -259,7 +259,11 @@ gets_all() {
 }
 
 @test "a user whose programs stop the helper again and again loses only its own requests" {
-	starts hangs $USER hangs 66
+	local requests
+
+	starts hangs $USER hangs 2
+	requests=$(says hangs | sed -n 's/ requests$//p')
+	((requests >= 66)) # 64 threads
 	equal "refused" "$(grep -c '^refused Resource temporarily unavailable: .*the helper' "$BATS_TEST_TMPDIR/hangs")" 2
 	wait_for 5 lent 0
 	equal "slots" "$(slots)" "1 0 0"
@@ -315,7 +319,7 @@ gets_all() {
 	borrow $USER cycles "$(iterations 300)" | tail -n 1
 	wait_for 5 lent 0
 	equal "slots" "$(slots)" "1 0 0"
-	equal "objects" "$(objects a)" "$before"
+	objects_left a "$before"
 	equal "members of the group" "$(on a ss -Hlun sport = :4791 | grep -c .)" 3
 	# also of a socket that was opened without the privilege to have one of this size
 	equal "sizes of their buffers" "$(on a ss -Hlunm sport = :4791 | grep -o 'rb[0-9]*' | sort -u)" rb16777216

@@ -302,7 +302,7 @@ time.sleep(60)'
 	borrow 0 cycles "$(iterations 1000)" | tail -n 1
 	wait_for 10 none_lent
 	equal "slots" "$(status_of a '.slots | [.total, .lent, .retired] | join(" ")')" "4 0 0"
-	equal "objects" "$(objects a)" "$before"
+	objects_left a "$before"
 }
 
 @test "without slots, and with XDP, nothing is lent" {

@@ -27,12 +27,12 @@ load helpers
 @test "two clients share an XRC domain and a target QP" {
 	daemon_path "its domain is that of a file"
 	run_on a timeout $((60 * SLOW)) "$BIN/rdma_xrc" "$BATS_TEST_TMPDIR/domain"
-	equal "XRC domains left" "$(objects a xrcds)" 0
+	objects_left a 0 xrcds
 }
 
 @test "an XRC domain without a file works within a context" {
 	run_on a timeout $((60 * SLOW)) "$BIN/rdma_xrc" -
-	equal "XRC domains left" "$(objects a xrcds)" 0
+	objects_left a 0 xrcds
 }
 
 @test "receives of an XRC SRQ are flushed when the daemon dies" {

@@ -243,6 +243,15 @@ objects() {
 	ctl "$1" status -j "xr$1" | jq -cer ".objects${2:+.$2}"
 }
 
+has_objects() {
+	[[ $(objects "$1" "${@:3}") == "$2" ]]
+}
+
+# objects_left HOST EXPECTED [NAME]: the daemon ends what programs had shortly after they have ended
+objects_left() {
+	wait_for 5 has_objects "$@" || equal "objects left" "$(objects "$1" "${@:3}")" "$2"
+}
+
 # ---- pairs of programs -------------------------------------------------------------------
 
 # listens HOST PORT: whether that TCP port listens on the host
