@@ -34,6 +34,7 @@ struct xd_socket_stats {
 	uint64_t tx_kicks;			/* system calls to send */
 	uint64_t tx_full;			/* no frame or descriptor free to send */
 	uint64_t tx_refused;			/* packets that the kernel refused to send */
+	uint64_t tx_by_memory;			/* packets for engines of this host */
 	uint64_t tx_gso_frames, tx_gso_packets; /* sent, and the packets in them */
 	uint64_t rx_gso_frames, rx_gso_packets; /* received, and the packets in them */
 	uint64_t rx_gso_refused; /* packets in received GSO frames that were left out */

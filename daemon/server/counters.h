@@ -18,7 +18,7 @@ struct xd_sums {
 	struct xr_stat reason[XR_REASON_COUNT];
 	struct xt_counters transport;
 	/* Of direct contexts: packets that rules applied to, and that the kernel did not send */
-	uint64_t direct_faults, direct_tx_refused;
+	uint64_t direct_faults, direct_tx_refused, direct_tx_by_memory;
 };
 /* Of all workers and direct contexts. Pauses the workers once. */
 void xd_sum_counters(struct xd_server *s, struct xd_sums *sums);

@@ -419,6 +419,7 @@ void xd_lend_show(struct json *j, const struct xd_client *c)
 	json_text(j, "checks", state.checked ? "kernel and program" : "program");
 	json_number(j, "faults", sums.direct_faults);
 	json_number(j, "tx_refused", sums.direct_tx_refused);
+	json_number(j, "tx_by_memory", sums.direct_tx_by_memory);
 	show_loans(j, c);
 	json_end(j, '}');
 }

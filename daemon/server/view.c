@@ -278,6 +278,7 @@ static void read_sums(struct xd_view *v)
 		    WORDS(present->ended));
 	keep_larger((uint64_t *)&v->sums.faults, (const uint64_t *)&present->faults, 1);
 	keep_larger((uint64_t *)&v->sums.tx_refused, (const uint64_t *)&present->tx_refused, 1);
+	keep_larger((uint64_t *)&v->sums.tx_by_memory, (const uint64_t *)&present->tx_by_memory, 1);
 }
 
 static void add_sums(const struct xd_view *v, struct xd_sums *sums)
@@ -287,6 +288,7 @@ static void add_sums(const struct xd_view *v, struct xd_sums *sums)
 	add((uint64_t *)sums->reason, (const uint64_t *)v->sums.reason, WORDS(sums->reason));
 	add(&sums->direct_faults, (const uint64_t *)&v->sums.faults, 1);
 	add(&sums->direct_tx_refused, (const uint64_t *)&v->sums.tx_refused, 1);
+	add(&sums->direct_tx_by_memory, (const uint64_t *)&v->sums.tx_by_memory, 1);
 }
 
 void xd_views_sum(struct xd_server *s, struct xd_sums *sums)
@@ -297,6 +299,7 @@ void xd_views_sum(struct xd_server *s, struct xd_sums *sums)
 	    WORDS(sums->reason));
 	add(&sums->direct_faults, &s->direct_ended.direct_faults, 1);
 	add(&sums->direct_tx_refused, &s->direct_ended.direct_tx_refused, 1);
+	add(&sums->direct_tx_by_memory, &s->direct_ended.direct_tx_by_memory, 1);
 	for (const struct xd_client *c = s->objects.clients.first; c; c = c->next) {
 		if (!c->view)
 			continue;

@@ -641,8 +641,10 @@ static void send_nearby(struct xd_udp *u)
 			by_kernel |= 1ull << peer;
 		m->waits = err == -EAGAIN;
 		waits |= (uint64_t)m->waits << peer;
-		if (!err)
-			note_sent(u, i);
+		if (err)
+			continue;
+		xd_count(&u->stats.tx_by_memory, m->count);
+		note_sent(u, i);
 	}
 }
 
@@ -696,7 +698,10 @@ bool xd_udp_send_large(struct xd_socket *s, const struct xt_frame *frame)
 	about.unsealed = true;
 	about.packets = frame->packets;
 	about.size = payload / frame->packets;
-	return !u->nearby->send(u->nearby, peer, &about, iov, n, bytes_of_large(headers, payload));
+	if (u->nearby->send(u->nearby, peer, &about, iov, n, bytes_of_large(headers, payload)))
+		return false;
+	xd_count(&u->stats.tx_by_memory, frame->packets);
+	return true;
 }
 
 /* ---- all that waits ----------------------------------------------------------------------- */

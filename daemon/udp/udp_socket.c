@@ -79,6 +79,7 @@ static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
 		.tx_kicks = xd_counted(&u->stats.tx_kicks),
 		.tx_full = xd_counted(&u->stats.tx_full),
 		.tx_refused = xd_counted(&u->stats.tx_refused),
+		.tx_by_memory = xd_counted(&u->stats.tx_by_memory),
 		.tx_gso_frames = xd_counted(&u->stats.tx_gso_frames),
 		.tx_gso_packets = xd_counted(&u->stats.tx_gso_packets),
 		.rx_gso_frames = xd_counted(&u->stats.rx_gso_frames),

@@ -80,6 +80,7 @@ struct xr_view_sums {
 	struct xr_view_traffic ended;
 	__u64 faults;		    /* packets that rules have applied to */
 	__u64 tx_refused;	    /* packets that the kernel refused to send */
+	__u64 tx_by_memory;	    /* packets sent through inboxes (inbox.h) */
 	__u32 fault_seq, reserved2; /* xr_direct_page.seq of the rules whose counts follow */
 	struct xr_view_fault fault[XR_DIRECT_RULES];
 };
@@ -253,6 +254,7 @@ struct xr_direct_page {
 
 /* Of two builds with another number of reasons or other records, one cannot read the other. */
 #define XR_VIEW_LAYOUT                                                                             \
-	((__u32)(XR_REASON_COUNT << 24 ^ sizeof(struct xr_view_file) ^ sizeof(struct xr_view_qp)))
+	((__u32)(XR_REASON_COUNT << 24 ^ sizeof(struct xr_view_sums) << 12 ^                       \
+		 sizeof(struct xr_view_file) ^ sizeof(struct xr_view_qp)))
 
 #endif /* XROCE_VIEW_H */

@@ -452,6 +452,7 @@ void xp_view_store_sums(struct xp_host *h)
 	s.ended.rtt_sum = h->view.ended.rtt_sum;
 	xd_socket_stats(h->socket, &stats);
 	s.tx_refused = stats.tx_refused;
+	s.tx_by_memory = stats.tx_by_memory;
 	xp_faults_hits(h, &s);
 	store(&h->view.v->head.sums, &s, sizeof(s));
 }

@@ -134,9 +134,11 @@ static void test_rows(void)
 	v->head.sums.reason[0].packets = 12;
 	v->head.sums.faults = 13;
 	v->head.sums.tx_refused = 14;
+	v->head.sums.tx_by_memory = 15;
 	xd_sum_counters(fake.server, &sums);
 	TAP_OK(sums.transport.rx_packets == 1000 && sums.reason[0].packets == 12 &&
-		       sums.direct_faults == 13 && sums.direct_tx_refused == 14,
+		       sums.direct_faults == 13 && sums.direct_tx_refused == 14 &&
+		       sums.direct_tx_by_memory == 15,
 	       "its counters are in the sums");
 	v->head.sums.counter[0] = 3;
 	xd_sum_counters(fake.server, &sums);
