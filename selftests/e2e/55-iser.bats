@@ -21,8 +21,11 @@ setup_file() {
 	export TGT_IPC_SOCKET=$RUN/tgt
 }
 
+# The next target listens on the same ports.
 teardown() {
 	kill -KILL "$TGTD" 2>/dev/null || true
+	wait "$TGTD" 2>/dev/null || true
+	no_cm_ids || true
 	report_failure
 }
 
@@ -34,7 +37,10 @@ target_up() {
 	rm -f "$TGT_IPC_SOCKET"*
 	spawn a "$BATS_TEST_TMPDIR/tgtd" tgtd -f --iser pool_sz_mb=64 --iscsi "portal=$A4:3261"
 	TGTD=$!
-	wait_for 10 admin --mode target --op show
+	wait_for 10 admin --mode target --op show || {
+		cat "$BATS_TEST_TMPDIR/tgtd"
+		return 1
+	}
 	admin --mode target --op new --tid 1 -T "$TARGET"
 	admin --mode logicalunit --op new --tid 1 --lun 1 -b "$DISK"
 	# over iSER tgt admits only initiators whose name and address are both permitted
