@@ -21,7 +21,7 @@ config() {
 	cat >"$RUN/$h/ceph.conf" <<-END
 		[global]
 		fsid = $2
-		mon_host = v1:$A4:6789
+		monmap = $CEPH/monmap
 		public_addr = ${!address}
 		auth_cluster_required = none
 		auth_service_required = none
@@ -70,7 +70,13 @@ start() {
 	PIDS+=($!)
 }
 
-# cluster_up TYPE
+is_up() {
+	client a ceph osd stat | grep -q '1 up'
+}
+
+# cluster_up TYPE. Programs know the cluster's ID from the file of the monitors. Otherwise they get it from the monitor
+# behind the reply that lets them send commands, and the monitor refuses those that are sent before with "wrong fsid".
+# An OSD that fetches its configuration forgets the file. What is written before the OSD is up waits for 5 s.
 cluster_up() {
 	local fsid=6a5bd4a1-4b1b-4a58-8a3a-7e1f9a3d0c11 osd=0b6b1c5e-3f0c-4c53-9d3a-2d1c6f1f7a42
 
@@ -85,8 +91,9 @@ cluster_up() {
 	start a mon ceph-mon -i m
 	client a ceph osd new $osd
 	ceph-osd -c "$RUN/b/ceph.conf" -i 0 --mkfs --osd-uuid $osd --no-mon-config 2>>"$CEPH/mkfs"
-	start b osd ceph-osd -i 0
+	start b osd ceph-osd -i 0 --no-mon-config
 	client a ceph osd pool create pool 8
+	wait_for 10 is_up
 }
 
 # A daemon that does not end within some seconds is killed.
