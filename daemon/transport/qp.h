@@ -75,6 +75,7 @@ struct xt_requester {
 	uint32_t since_ackreq; /* packets sent since the last one that requests a response */
 	uint32_t ackreq_psn;   /* PSN of that packet */
 	bool credits;	       /* lsn is valid */
+	uint32_t takes_end;    /* PSN behind the last packet sent that takes a receive */
 	uint32_t executed;     /* the peer has executed the requests before this PSN */
 	bool nak;	       /* and has asked for the request at it */
 

@@ -93,6 +93,7 @@ void xt_req_reset(struct xt_qp *qp)
 		.again_sent = attr->sq_psn,
 		.shrunk_psn = attr->sq_psn,
 		.executed = attr->sq_psn,
+		.takes_end = attr->sq_psn,
 		.lost = 1,
 		.retry_left = attr->retry_cnt,
 		.rnr_left = attr->rnr_retry,
@@ -131,6 +132,12 @@ static bool has_credit(const struct xt_requester *r, const struct xt_swqe *w)
 	return !r->credits || !xt_takes_receive(w) || xr_psn_diff(w->ssn, r->lsn) <= 0;
 }
 
+/* Returns true if nothing is in flight for which the peer needs a receive. */
+static bool takes_none(const struct xt_requester *r)
+{
+	return r->next == r->unacked || xt_diff(r->unacked, r->takes_end) >= 0;
+}
+
 /*
  * PSNs of what is to be sent next, 0: the peer has no room. The peer may have received some of the
  * packets that were sent before, so these are sent one by one.
@@ -146,13 +153,14 @@ static uint32_t next_span(const struct xt_qp *qp, const struct xt_swqe *w, bool 
 
 /*
  * End-to-end credits, IBTA 9.7.7.2. Without credits, the first packet of a message may be sent if
- * nothing else is in flight; the rest of the message follows its ACK.
+ * no other one that takes a receive is in flight; the rest of the message follows its ACK. So a
+ * response does not wait for the ACK of the data that was written before it.
  */
 static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 {
 	const struct xt_requester *r = &qp->req;
 
-	return has_credit(r, w) || r->next == r->unacked || xt_diff(r->unacked, w->psn) > 0;
+	return has_credit(r, w) || takes_none(r) || xt_diff(r->unacked, w->psn) > 0;
 }
 
 static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
@@ -231,7 +239,8 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 		return false;
 	next = xt_sq_following(qp);
 	return next && !next->error.status && !(next->flags & XR_SEND_FENCE) &&
-	       xt_kind_of(next)->response == XT_RESPONSE_ACK && has_credit(&qp->req, next);
+	       xt_kind_of(next)->response == XT_RESPONSE_ACK &&
+	       (has_credit(&qp->req, next) || (!xt_takes_receive(w) && takes_none(&qp->req)));
 }
 
 /*
@@ -304,6 +313,8 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, uint32_t n, const st
 	r->next += n;
 	if (xt_diff(r->next, r->max) > 0)
 		r->max = r->next;
+	if (xt_takes_receive(w) && xt_diff(r->next, r->takes_end) > 0)
+		r->takes_end = r->next;
 	if (xt_kind_of(w)->rd_atomic)
 		r->rd_inflight++;
 	/* a READ response or ATOMIC ACK acknowledges as well */

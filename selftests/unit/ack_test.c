@@ -111,10 +111,11 @@ static void test_bursts(void)
 	end(&q);
 }
 
-/* A SEND without a credit is not sent, so it cannot request the ACK of a WRITE before it. */
-static void test_credits(void)
+static const struct made one_credit = S(ACK, .syndrome = XR_AETH_ACK | 1, .msn = 1);
+
+/* One SEND without a credit may be in flight; it requests the ACK of the WRITEs before it. */
+static void test_answer_without_credit(void)
 {
-	static const struct made one_credit = S(ACK, .syndrome = XR_AETH_ACK | 1, .msn = 1);
 	struct h_qp q;
 
 	begin(&q);
@@ -125,8 +126,30 @@ static void test_credits(void)
 	post(&q, 1, XR_WR_RDMA_WRITE, 8, 0);
 	post(&q, 2, XR_WR_RDMA_WRITE, 8, 0);
 	post(&q, 3, XR_WR_SEND, 8, 0);
+	post(&q, 4, XR_WR_SEND, 8, 0);
 	run(&q);
-	expect(&q, "1 2!", "a WRITE before a SEND without a credit sets AckReq");
+	expect(&q, "1 2 3!", "a SEND without a credit follows WRITEs, and the next one waits");
+	ack(&q, 3);
+	expect(&q, "4!", "it is sent after the ACK of the one before");
+	end(&q);
+}
+
+/* Behind another one it is not sent, so it cannot request the ACK of a WRITE before it. */
+static void test_credits(void)
+{
+	struct h_qp q;
+
+	begin(&q);
+	post(&q, 0, XR_WR_SEND, 8, 0);
+	run(&q);
+	q.h->sent_count = 0;
+	receive(&q, &one_credit);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	post(&q, 2, XR_WR_RDMA_WRITE, 8, 0);
+	post(&q, 3, XR_WR_RDMA_WRITE, 8, 0);
+	post(&q, 4, XR_WR_SEND, 8, 0);
+	run(&q);
+	expect(&q, "1! 2 3!", "a WRITE before a SEND without a credit sets AckReq");
 	end(&q);
 }
 
@@ -234,6 +257,7 @@ static void test_drain(void)
 int main(void)
 {
 	test_bursts();
+	test_answer_without_credit();
 	test_credits();
 	test_before_read_or_fence();
 	test_completion_errors();
