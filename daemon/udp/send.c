@@ -457,6 +457,16 @@ static bool is_ack(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 	return m->count == 1 && operation(tx, m) == XR_OP_ACK;
 }
 
+/* Returns true if an ACK says that there are receives for more messages, or does not say. */
+static bool has_credits(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+{
+	const struct xd_udp_frame *f = &tx->frame[m->first];
+	const struct xr_aeth *aeth =
+		(const void *)(f->data + f->meta.bth_off + sizeof(struct xr_bth));
+
+	return xr_be32(aeth->syn_msn) >> 24 & XR_AETH_VALUE_MASK;
+}
+
 /* Responses of a QP leave in the order of their PSNs, so ACKs may follow requests only. */
 static bool has_other_responses(const struct xd_udp_tx *tx)
 {
@@ -706,23 +716,29 @@ bool xd_udp_send_large(struct xd_socket *s, const struct xt_frame *frame)
 
 /* ---- all that waits ----------------------------------------------------------------------- */
 
-/* Adds the messages from one port that are ACKs, or those that are not, or all. */
-enum which { REQUESTS, ACKS, ALL };
+enum which { BARE_ACKS, REQUESTS, ACKS, ALL };
 
-static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enum which which)
+static enum which which(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+{
+	return !is_ack(tx, m) ? REQUESTS : has_credits(tx, m) ? ACKS : BARE_ACKS;
+}
+
+/* Adds messages from one port. */
+static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enum which these)
 {
 	for (uint32_t i = 0; i < u->tx.messages; i++) {
 		const struct xd_udp_message *m = &u->tx.message[i];
 
 		if (!m->is_sent && !m->waits && m->port == port &&
-		    (which == ALL || is_ack(&u->tx, m) == (which == ACKS)))
+		    (these == ALL || which(&u->tx, m) == these))
 			add_to_batch(u, b, i);
 	}
 }
 
 /*
  * Sends the messages from one port, ACKs last: a program that waits for the completion of its
- * request then finds the answer of its peer beside it, which the kernel delivers one by one.
+ * request then finds the answer of its peer beside it, which the kernel delivers one by one. But
+ * a peer without credits has to wait for the ACK before it sends the next message.
  */
 static void send_from(struct xd_udp *u, uint32_t port, bool in_order)
 {
@@ -732,6 +748,7 @@ static void send_from(struct xd_udp *u, uint32_t port, bool in_order)
 	if (in_order) {
 		collect(u, b, port, ALL);
 	} else {
+		collect(u, b, port, BARE_ACKS);
 		collect(u, b, port, REQUESTS);
 		collect(u, b, port, ACKS);
 	}

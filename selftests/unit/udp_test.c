@@ -145,6 +145,7 @@ void xd_verdict_free(struct xd_verdict *v)
 /* ---- packets ------------------------------------------------------------------------------ */
 
 static struct xd_udp *udp;
+static uint8_t credits = 1; /* code in the syndrome of ACKs */
 
 static void write_headers(uint8_t *p, uint32_t len, uint8_t opcode, uint32_t qpn, uint16_t id)
 {
@@ -174,6 +175,8 @@ static void write_headers(uint8_t *p, uint32_t len, uint8_t opcode, uint32_t qpn
 	memcpy(p + XR_ETH_HLEN, &ip, sizeof(ip));
 	memcpy(p + XR_ETH_HLEN + XR_IPV4_HLEN, &u, sizeof(u));
 	memcpy(p + BTH, &bth, sizeof(bth));
+	if (opcode == XR_OP_ACK)
+		p[BTH + XR_BTH_HLEN] = credits;
 }
 
 /* Puts a packet of QP qpn, with `behind` bytes between BTH and ICRC, to wait. */
@@ -261,6 +264,17 @@ static void test_apart(void)
 	flush();
 	TAP_OK(n_sent == 2 && sent[0].packets == 2 && is_sent(1, 0, XR_OP_ACK, 1),
 	       "an ACK is a message of its own if that of the request has ended");
+
+	credits = 0;
+	put(ACK);
+	put(SEND);
+	put(XR_OP_SEND_ONLY, 1, 4);
+	put(ACK_OF_2);
+	flush();
+	TAP_OK(n_sent == 3 && is_sent(0, 0, XR_OP_ACK, 1) && is_sent(1, 0, XR_OP_ACK, 2) &&
+		       sent[2].packets == 2,
+	       "ACKs without credits leave before requests");
+	credits = 1;
 
 	udp->tx.joins = false;
 	put(ACK);
