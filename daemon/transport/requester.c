@@ -132,10 +132,10 @@ static bool has_credit(const struct xt_requester *r, const struct xt_swqe *w)
 	return !r->credits || !xt_takes_receive(w) || xr_psn_diff(w->ssn, r->lsn) <= 0;
 }
 
-/* Returns true if nothing is in flight for which the peer needs a receive. */
+/* Returns true if the peer has acknowledged all that takes a receive and was ever sent. */
 static bool takes_none(const struct xt_requester *r)
 {
-	return r->next == r->unacked || xt_diff(r->unacked, r->takes_end) >= 0;
+	return xt_diff(r->unacked, r->takes_end) >= 0;
 }
 
 /*
@@ -160,7 +160,8 @@ static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 {
 	const struct xt_requester *r = &qp->req;
 
-	return has_credit(r, w) || takes_none(r) || xt_diff(r->unacked, w->psn) > 0;
+	return has_credit(r, w) || r->next == r->unacked || takes_none(r) ||
+	       xt_diff(r->unacked, w->psn) > 0;
 }
 
 static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)

@@ -716,21 +716,21 @@ bool xd_udp_send_large(struct xd_socket *s, const struct xt_frame *frame)
 
 /* ---- all that waits ----------------------------------------------------------------------- */
 
-enum which { BARE_ACKS, REQUESTS, ACKS, ALL };
+enum group { BARE_ACKS, REQUESTS, ACKS, ALL };
 
-static enum which which(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+static enum group group_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 {
 	return !is_ack(tx, m) ? REQUESTS : has_credits(tx, m) ? ACKS : BARE_ACKS;
 }
 
 /* Adds messages from one port. */
-static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enum which these)
+static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enum group group)
 {
 	for (uint32_t i = 0; i < u->tx.messages; i++) {
 		const struct xd_udp_message *m = &u->tx.message[i];
 
 		if (!m->is_sent && !m->waits && m->port == port &&
-		    (these == ALL || which(&u->tx, m) == these))
+		    (group == ALL || group_of(&u->tx, m) == group))
 			add_to_batch(u, b, i);
 	}
 }
