@@ -93,11 +93,13 @@ struct xp_host {
 	struct xt_frame frames[XD_BATCH];
 
 	/* Any thread, atomic */
-	uint64_t next;	   /* when a round is due */
-	bool expects;	   /* the engine has a timer: an ACK is to come */
-	uint64_t received; /* times that packets were received */
-	uint64_t polled;   /* time of the last round in which a thread of the program received */
-	uint64_t covered;  /* sum of times in which the program received soon again, ns */
+	uint64_t entered;    /* when the thread that has the engine began; 0: none has it */
+	uint64_t next;	     /* when a round is due */
+	bool expects;	     /* the engine has a timer: an ACK is to come */
+	uint64_t received;   /* times that packets were received */
+	uint64_t polled;     /* time of the last round in which a thread of the program received */
+	uint64_t covered;    /* sum of times in which the program received soon again, ns */
+	uint64_t covered_to; /* end of the last of these times */
 	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
 	uint64_t active;   /* time of the last round of a thread of the program */
 	int progress;	   /* enum xp_progress */

@@ -42,10 +42,23 @@ struct look {
 	uint64_t covered;
 };
 
+/*
+ * Returns the time in which threads of the program have received, with that of one that does now:
+ * a round that sends a large message takes longer than the time between two looks.
+ */
+static uint64_t covered_until(const struct xp_host *h, uint64_t now)
+{
+	uint64_t entered = __atomic_load_n(&h->entered, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&h->covered, __ATOMIC_RELAXED) +
+	       (entered && entered < now ? now - entered : 0);
+}
+
 /* Returns true if threads of the program have polled since the last look, which is long ago. */
 static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
 {
-	uint64_t covered = __atomic_load_n(&h->covered, __ATOMIC_RELAXED), n = covered - l->covered;
+	uint64_t covered = covered_until(h, now);
+	uint64_t n = covered > l->covered ? covered - l->covered : 0; /* less if it has not ended */
 	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED), passed = now - l->at;
 
 	if (passed < LOOK_NS)

@@ -59,6 +59,7 @@
 static void begin(struct xp_host *h)
 {
 	h->now = xp_host_clock();
+	__atomic_store_n(&h->entered, h->now, __ATOMIC_RELAXED);
 	xp_page_look(h, &h->page);
 }
 
@@ -225,15 +226,24 @@ static void note_answer(struct xp_host *h)
 }
 
 /*
- * A thread of the program has received, and did so since its last call, which was `most` ago or
- * less. work: the round took time
+ * A thread of the program has the engine, and nothing was left to others since its last call, if
+ * that was `most` ago or less. Returns the time at its end. work: the round took time
  */
-static void note_poll(struct xp_host *h, uint64_t most, bool work)
+static uint64_t cover(struct xp_host *h, uint64_t most, bool work)
 {
-	uint64_t gap = h->now - h->polled, end = work ? xp_host_clock() : h->now;
+	uint64_t gap = h->now - h->covered_to, end = work ? xp_host_clock() : h->now;
 
 	__atomic_store_n(&h->covered, h->covered + (gap < most ? gap : most) + (end - h->now),
 			 __ATOMIC_RELAXED);
+	h->covered_to = end;
+	return end;
+}
+
+/* It has received. */
+static void note_poll(struct xp_host *h, uint64_t most, bool work)
+{
+	uint64_t end = cover(h, most, work);
+
 	__atomic_store_n(&h->active, end, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->polled, end, __ATOMIC_RELAXED);
 }
@@ -253,6 +263,8 @@ static void do_posted(struct xp_host *h)
 	send_all(h);
 	if (polls)
 		note_poll(h, XP_COVER_NS, true);
+	else
+		cover(h, XP_COVER_NS, true);
 }
 
 /* ---- the lock ----------------------------------------------------------------------------- */
@@ -287,6 +299,13 @@ static bool enter_soon(struct xp_host *h)
 	return may_stay(h);
 }
 
+static void unlock(struct xp_host *h)
+{
+	__atomic_store_n(&h->entered, 0, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&h->lock);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 /*
  * A thread that rang a doorbell and found the lock taken relies on its holder: that one looks at
  * the doorbells after it has unlocked.
@@ -295,12 +314,10 @@ static void leave(struct xp_host *h)
 {
 	int n = FOR_OTHERS;
 
-	pthread_mutex_unlock(&h->lock);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	unlock(h);
 	while (is_rung(h) && n-- && try_enter(h)) {
 		do_posted(h);
-		pthread_mutex_unlock(&h->lock);
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		unlock(h);
 	}
 	xp_progress_due(h, n < 0);
 }
