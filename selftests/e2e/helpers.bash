@@ -135,10 +135,10 @@ no_bad_packets() {
 }
 
 # has_result FILE: the output of a perftest client has a result above zero. perftest measures the clock of the processor
-# when it starts. If the hypervisor takes the processor away meanwhile, it says so, and all its results are 0.
+# when it starts. If the hypervisor takes the processor away meanwhile, it says so, and its bandwidths are 0, its times inf.
 has_result() {
 	grep -Eq '^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9]*\.?[0-9]*[1-9]' "$1" ||
-		{ grep -q 'Correlation coefficient' "$1" && grep -Eq '^ *[0-9]+ +[0-9]+ +0' "$1"; }
+		{ grep -q 'Correlation coefficient' "$1" && grep -Eq '^ *[0-9]+ +[0-9]+ +(0|inf)' "$1"; }
 }
 
 # perftest PROGRAM ARG...: runs a program of perftest on both hosts; the client must print a result
