@@ -17,7 +17,10 @@ extern const struct xd_reason xd_reasons[XR_REASON_COUNT];
 struct xd_sums {
 	struct xr_stat reason[XR_REASON_COUNT];
 	struct xt_counters transport;
-	/* Of direct contexts: packets that rules applied to, and that the kernel did not send */
+	/*
+	 * Of direct contexts: packets that rules applied to, that the kernel did not send, and that
+	 * went through memory
+	 */
 	uint64_t direct_faults, direct_tx_refused, direct_tx_by_memory;
 };
 /* Of all workers and direct contexts. Pauses the workers once. */

@@ -457,7 +457,10 @@ static bool is_ack(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 	return m->count == 1 && operation(tx, m) == XR_OP_ACK;
 }
 
-/* Returns true if an ACK says that there are receives for more messages, or does not say. */
+/*
+ * Returns true if an ACK says that there are receives for more messages, or does not say. A NAK may
+ * leave before requests or behind them.
+ */
 static bool has_credits(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 {
 	const struct xd_udp_frame *f = &tx->frame[m->first];

@@ -58,7 +58,8 @@ static uint64_t covered_until(const struct xp_host *h, uint64_t now)
 static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
 {
 	uint64_t covered = covered_until(h, now);
-	uint64_t n = covered > l->covered ? covered - l->covered : 0; /* less if it has not ended */
+	/* It falls if what had the engine at the last look was no round of the program. */
+	uint64_t n = covered > l->covered ? covered - l->covered : 0;
 	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED), passed = now - l->at;
 
 	if (passed < LOOK_NS)

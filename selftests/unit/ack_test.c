@@ -111,18 +111,24 @@ static void test_bursts(void)
 	end(&q);
 }
 
-static const struct made one_credit = S(ACK, .syndrome = XR_AETH_ACK | 1, .msn = 1);
+/* As start(), but the ACK of the message says that one more message may take a receive. */
+static void start_with_credit(struct h_qp *q)
+{
+	static const struct made one_credit = S(ACK, .syndrome = XR_AETH_ACK | 1, .msn = 1);
+
+	begin(q);
+	post(q, 0, XR_WR_SEND, 8, 0);
+	run(q);
+	q->h->sent_count = 0;
+	receive(q, &one_credit);
+}
 
 /* One SEND without a credit may be in flight; it requests the ACK of the WRITEs before it. */
 static void test_answer_without_credit(void)
 {
 	struct h_qp q;
 
-	begin(&q);
-	post(&q, 0, XR_WR_SEND, 8, 0);
-	run(&q);
-	q.h->sent_count = 0;
-	receive(&q, &one_credit);
+	start_with_credit(&q);
 	post(&q, 1, XR_WR_RDMA_WRITE, 8, 0);
 	post(&q, 2, XR_WR_RDMA_WRITE, 8, 0);
 	post(&q, 3, XR_WR_SEND, 8, 0);
@@ -139,11 +145,7 @@ static void test_credits(void)
 {
 	struct h_qp q;
 
-	begin(&q);
-	post(&q, 0, XR_WR_SEND, 8, 0);
-	run(&q);
-	q.h->sent_count = 0;
-	receive(&q, &one_credit);
+	start_with_credit(&q);
 	post(&q, 1, XR_WR_SEND, 8, 0);
 	post(&q, 2, XR_WR_RDMA_WRITE, 8, 0);
 	post(&q, 3, XR_WR_RDMA_WRITE, 8, 0);
