@@ -257,8 +257,33 @@ static bool receive(struct xd_udp *u)
 	return rx->count;
 }
 
-/* Begins to take the next message apart. */
-static void begin(struct xd_udp *u)
+/*
+ * Begins with a large frame, whose first packet is FIRST or MIDDLE. Its writer may change it at any
+ * time. Returns false if it is shorter than its packets.
+ */
+static bool begin_large(struct xd_udp_rx *rx, bool split)
+{
+	const struct xr_opcode *info;
+
+	if (rx->len < sizeof(rx->bth))
+		return false;
+	memcpy(&rx->bth, rx->data, sizeof(rx->bth));
+	info = &xr_opcodes[rx->bth.opcode];
+	rx->head = XR_BTH_HLEN + info->ext_len;
+	if (!(info->flags & XR_OPF_FULL_MTU) ||
+	    rx->len < rx->head + rx->packets * rx->payload + XR_ICRC_LEN)
+		return false;
+	rx->split = split;
+	rx->size = rx->len;
+	if (split) {
+		rx->size = rx->payload;
+		rx->len = rx->packets * rx->payload;
+	}
+	return true;
+}
+
+/* Begins to take the next message apart. Returns false if it is dropped. */
+static bool begin(struct xd_udp *u)
 {
 	struct xd_udp_rx *rx = &u->rx;
 	struct xd_udp_about a;
@@ -276,12 +301,15 @@ static void begin(struct xd_udp *u)
 	rx->off = rx->index = 0;
 	rx->unsealed = a.unsealed;
 	rx->packets = a.packets;
-	rx->payload = rx->packets > 1 ? a.size : 0;
-	rx->size = rx->packets > 1 ? rx->len : a.size;
-	if (rx->size && rx->size < rx->len)
+	rx->split = false;
+	rx->size = a.size && a.size < rx->len ? a.size : rx->len;
+	if (__builtin_expect(rx->packets > 1, false)) {
+		rx->payload = a.size;
+		return begin_large(rx, u->splits);
+	}
+	if (rx->size < rx->len)
 		xd_count(&u->stats.rx_gso_frames, 1);
-	else
-		rx->size = rx->len;
+	return true;
 }
 
 /* ---- packets ------------------------------------------------------------------------------ */
@@ -331,6 +359,19 @@ static bool is_delivered(const struct xd_udp *u)
 	return u->delivered && u->delivered[port / 64] >> port % 64 & 1;
 }
 
+/* What is the same for all packets. Returns false if it is dropped. */
+static bool finish(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f)
+{
+	f->guessed_id = true;
+	f->unsealed = u->rx.unsealed;
+	f->forwarded = false;
+	f->self = is_own(u, h->bytes, &f->meta);
+	if (__builtin_expect(f->self, false) && is_delivered(u))
+		return false;
+	f->inject = f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
+	return true;
+}
+
 /*
  * Makes the next packet of a message. Returns false if it is dropped. Of a large frame, its first
  * packet is checked: those behind it differ in their PSNs only.
@@ -344,8 +385,6 @@ static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 	uint32_t others = rx->packets > 1 ? (rx->packets - 1) * rx->payload : 0;
 	struct xd_headers headers;
 
-	if (__builtin_expect(others && others >= n, false))
-		return false;
 	copied = n - others < copied ? n - others : copied;
 	memcpy(h->bytes, rx->network.bytes, rx->network_len);
 	memcpy(h->bytes + rx->network_len, data, copied);
@@ -362,14 +401,52 @@ static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 	behind = f->meta.payload_off - rx->network_len;
 	f->seg[1] = (struct xt_seg){ data + behind, n - behind };
 	f->nseg = 2;
-	f->guessed_id = true;
-	f->unsealed = rx->unsealed;
-	f->forwarded = false;
-	f->self = is_own(u, h->bytes, &f->meta);
-	if (__builtin_expect(f->self, false) && is_delivered(u))
+	return finish(u, h, f);
+}
+
+/* Returns the BTH of a packet of a large frame. */
+static struct xr_bth bth_of(const struct xd_udp_rx *rx, uint32_t index)
+{
+	uint32_t word = be32toh(rx->bth.ack_psn);
+	struct xr_bth bth = rx->bth;
+
+	if (!index)
+		return bth;
+	if (xr_opcodes[bth.opcode].flags & XR_OPF_START)
+		bth.opcode++; /* MIDDLE follows FIRST */
+	bth.ack_psn = xr_be32((word & ~XR_PSN_MASK) | ((word + index) & XR_PSN_MASK));
+	return bth;
+}
+
+/* The same of a large frame that is split */
+static bool take_of_large(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
+			  uint64_t now)
+{
+	struct xd_udp_rx *rx = &u->rx;
+	const struct xr_bth bth = bth_of(rx, rx->index);
+	uint32_t own = rx->index ? XR_BTH_HLEN : rx->head, behind = rx->network_len + own;
+	struct xd_headers headers = { h->bytes, behind, behind + rx->payload + XR_ICRC_LEN };
+
+	memcpy(h->bytes, rx->network.bytes, rx->network_len);
+	memcpy(h->bytes + rx->network_len, rx->data, own);
+	memcpy(h->bytes + rx->network_len, &bth, sizeof(bth));
+	complete_headers(rx, h->bytes, headers.len - rx->network_len);
+	if (!xd_verdict(u->verdict, &headers, now, &f->meta))
 		return false;
-	f->inject = f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
-	return true;
+	f->len = headers.len;
+	f->packets = 1;
+	f->seg[0] = (struct xt_seg){ h->bytes, behind };
+	f->seg[1] = (struct xt_seg){ rx->data + rx->head + rx->off, rx->payload };
+	f->seg[2] = (struct xt_seg){ h->icrc, sizeof(h->icrc) };
+	f->nseg = 3;
+	return finish(u, h, f);
+}
+
+/* Moves behind a message. */
+static void end(struct xd_udp_rx *rx)
+{
+	rx->at++;
+	rx->off = 0;
 }
 
 /* Moves behind a packet. */
@@ -377,10 +454,8 @@ static void skip(struct xd_udp_rx *rx)
 {
 	rx->off += rx->size;
 	rx->index++;
-	if (rx->off < rx->len)
-		return;
-	rx->at++;
-	rx->off = 0;
+	if (rx->off >= rx->len)
+		end(rx);
 }
 
 unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned int max,
@@ -393,11 +468,14 @@ unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned 
 	if (rx->at == rx->count && !receive(u))
 		return 0;
 	while (n < max && rx->at < rx->count) {
-		if (!rx->off)
-			begin(u);
-		if (take(u, &rx->headers[n], &frames[n], now))
+		if (!rx->off && !begin(u)) {
+			end(rx);
+			continue;
+		}
+		if (rx->split ? take_of_large(u, &rx->headers[n], &frames[n], now)
+			      : take(u, &rx->headers[n], &frames[n], now))
 			n++;
-		if (rx->size < rx->len)
+		if (rx->size < rx->len && !rx->split)
 			xd_count(&u->stats.rx_gso_packets, 1);
 		skip(rx);
 	}

@@ -56,6 +56,7 @@
 
 struct xd_udp_headers {
 	uint8_t bytes[XT_MAX_HEADERS];
+	uint8_t icrc[XR_ICRC_LEN]; /* of a packet of a large frame */
 };
 
 /* What the headers of a message say that its packets share */
@@ -122,6 +123,9 @@ struct xd_udp_rx {
 	uint32_t size;		       /* bytes of each packet in it but the last */
 	bool unsealed;		       /* see struct xd_udp_about */
 	uint32_t packets, payload;     /* more than one: in a large frame, with this payload each */
+	uint32_t head;		       /* bytes in front of the payload of a large frame */
+	bool split;		       /* its packets are passed on one by one */
+	struct xr_bth bth;	       /* of its first packet */
 	struct xd_udp_headers network; /* of the message: Ethernet, IP and UDP headers */
 	uint32_t network_len, ip_off;
 	struct xd_udp_headers headers[XD_BATCH]; /* of the packets that were passed on */
@@ -201,6 +205,7 @@ struct xd_udp {
 	struct xd_udp_tx tx;
 	struct xd_verdict *verdict;
 	struct xd_udp_nearby *nearby; /* NULL: there is no other way than sockets */
+	bool splits;		      /* large frames that are received, for captures and rules */
 	struct xd_socket_stats stats;
 	/*
 	 * A bit for each UDP port: datagrams of this host to a group that come from it are dropped,

@@ -24,10 +24,13 @@ static bool copy_page(const struct xr_direct_page *p, struct xr_direct_page *cop
 void xp_page_load(struct xp_host *h)
 {
 	struct xr_direct_page *present = malloc(sizeof(*present));
+	bool acts;
 
 	if (present && copy_page(h->page.p, present) && xp_faults_load(h, present)) {
 		xp_captures_load(h, present);
-		__atomic_store_n(&h->page.acts, h->faults.any || h->captures.any, __ATOMIC_RELAXED);
+		acts = h->faults.any || h->captures.any;
+		__atomic_store_n(&h->page.acts, acts, __ATOMIC_RELAXED);
+		xd_udp_of(h->socket)->splits = acts;
 		__atomic_store_n(&h->page.seq, present->seq, __ATOMIC_RELEASE);
 		xd_udp_complete(xd_udp_of(h->socket));
 	}

@@ -87,6 +87,20 @@ direct_pair() {
 	ctl a fault xra off
 }
 
+# The client knows nothing of the server's rules, and sends large frames while the server polls.
+@test "rules of one end apply to each packet that comes through memory" {
+	local rule program
+
+	for program in ib_send_bw ib_write_bw ib_read_bw; do
+		expand_args a env XROCE_PATH=direct "$program" -F -b -x @4 -p "$PORT" -m 1024 -s 4096 -n 5000
+		for rule in 'delay 20us rx' 'dup rx prob 1%' 'reorder rx prob 1%' 'corrupt rx prob 1%'; do
+			echo "$rule" >"$BATS_TEST_TMPDIR/rules"
+			by_memory pair -t 60 -c a env XROCE_FAULT="$BATS_TEST_TMPDIR/rules" "${ARGS[@]}" -- "${ARGS[@]}" "$A4"
+			has_result "$OUT/client"
+		done
+	done
+}
+
 # pair_of_users SERVER_UID CLIENT_UID
 pair_of_users() {
 	local program

@@ -329,11 +329,12 @@ static bool follows;
 #define LARGE_PAYLOAD 256u
 static uint32_t large_near; /* packets of the large frame that it is; 0: it is a packet */
 
+#define LARGE_PACKETS 3u
+static uint8_t packet_near[XR_BTH_HLEN + LARGE_PACKETS * LARGE_PAYLOAD + XR_ICRC_LEN];
+
 static uint32_t receive_near(struct xd_udp_nearby *n, bool emptied, struct xd_udp_about *about,
 			     struct iovec *data, uint32_t max, bool *behind)
 {
-	static uint8_t packet[24 + 2 * LARGE_PAYLOAD];
-
 	(void)n, (void)max;
 	*behind = follows && !emptied;
 	if (!waiting_near || *behind)
@@ -345,7 +346,7 @@ static uint32_t receive_near(struct xd_udp_nearby *n, bool emptied, struct xd_ud
 	about[0].dst = about[0].src;
 	about[0].unsealed = large_near;
 	about[0].size = large_near ? LARGE_PAYLOAD : 0;
-	data[0] = (struct iovec){ packet, large_near ? sizeof(packet) : 24 };
+	data[0] = (struct iovec){ packet_near, large_near ? sizeof(packet_near) : 24 };
 	return 1;
 }
 
@@ -547,6 +548,41 @@ static void test_send_large(void)
 	udp->nearby = NULL;
 }
 
+/* Whether a frame is such a packet of the large frame */
+static bool is_piece(const struct xt_frame *f, uint8_t opcode, uint32_t psn)
+{
+	const struct xr_bth *bth = (const void *)(f->seg[0].data + BTH);
+
+	return f->packets == 1 && f->nseg == 3 && f->seg[0].len == BTH + XR_BTH_HLEN &&
+	       f->seg[1].len == LARGE_PAYLOAD && f->len == BTH + XR_BTH_HLEN + valid_len &&
+	       bth->opcode == opcode && bth->ack_psn == xr_be32(psn);
+}
+
+static void test_split_large(void)
+{
+	struct xt_frame f[XD_BATCH];
+	uint32_t n;
+
+	udp->splits = true;
+	waiting_near = 1;
+	large_near = LARGE_PACKETS;
+	passed = 0;
+	((struct xr_bth *)(void *)packet_near)->ack_psn = xr_be32(0xffffff);
+	n = xd_udp_recv(&udp->socket, f, XD_BATCH, 0);
+	TAP_OK(n == 3 && !passed && is_piece(&f[0], XR_OP_SEND_FIRST, 0xffffff) &&
+		       is_piece(&f[1], XR_OP_SEND_MIDDLE, 0) &&
+		       f[1].seg[1].data == f[0].seg[1].data + LARGE_PAYLOAD,
+	       "for rules and captures, it is received as the packets that it stands for");
+	TAP_OK(f[0].unsealed && f[1].unsealed && f[0].seg[2].data != f[1].seg[2].data,
+	       "which have room for an ICRC each");
+	waiting_near = 1;
+	packet_near[0] = XR_OP_READ_REQUEST;
+	TAP_OK(!xd_udp_recv(&udp->socket, f, XD_BATCH, 0) && !xd_socket_pending(&udp->socket),
+	       "one that begins with another packet is dropped");
+	memset(packet_near, 0, sizeof(packet_near));
+	udp->splits = false;
+}
+
 static void test_receive_large(void)
 {
 	struct xt_frame frames[XD_BATCH];
@@ -555,18 +591,18 @@ static void test_receive_large(void)
 	udp->nearby = &nearby;
 	nearby.open = false;
 	waiting_near = 1;
-	large_near = 3;
-	valid_len = 24 - XR_BTH_HLEN; /* of its first packet */
+	large_near = LARGE_PACKETS;
+	valid_len = LARGE_PAYLOAD + XR_ICRC_LEN; /* of its first packet */
 	n = xd_udp_recv(&udp->socket, frames, XD_BATCH, 0);
 	TAP_OK(n == 1 && passed == 2 && frames[0].packets == 3 && frames[0].unsealed &&
-		       frames[0].len == BTH + 24 + 2 * LARGE_PAYLOAD &&
-		       frames[0].meta.payload_len ==
-			       24 - XR_BTH_HLEN - XR_ICRC_LEN + 2 * LARGE_PAYLOAD,
+		       frames[0].len == BTH + sizeof(packet_near) &&
+		       frames[0].meta.payload_len == LARGE_PACKETS * LARGE_PAYLOAD,
 	       "a large frame is received as one, and its first packet is checked");
 	waiting_near = 1;
-	large_near = 15;
+	large_near = LARGE_PACKETS + 1;
 	TAP_OK(!xd_udp_recv(&udp->socket, frames, XD_BATCH, 0),
 	       "one that is shorter than its packets is dropped");
+	test_split_large();
 	large_near = 0;
 	valid_len = 0;
 	udp->nearby = NULL;
