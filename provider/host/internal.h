@@ -87,9 +87,10 @@ struct xp_host {
 	struct xp_host *next_host;	 /* of those that are open */
 	int process;			 /* that has opened it */
 	bool held;			 /* packets wait for those that the program sends next */
-	uint32_t answers;     /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
-	uint64_t held_at;     /* since when */
-	uint64_t received_at; /* time when packets were received last; 0: answered */
+	uint32_t answers;      /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
+	uint64_t held_at;      /* since when */
+	uint64_t received_at;  /* time when packets were received last; 0: answered */
+	uint64_t moved_before; /* bytes that were sent and received by the last poll with posts */
 	struct xt_frame frames[XD_BATCH];
 
 	/* Any thread, atomic */
@@ -101,6 +102,8 @@ struct xp_host {
 	uint64_t covered;    /* sum of times in which the program received soon again, ns */
 	uint64_t covered_to; /* end of the last of these times */
 	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
+	uint32_t at_once;  /* of these, the first ones that send */
+	uint32_t group;	   /* then each that is a multiple of it; 0: all */
 	uint64_t active;   /* time of the last round of a thread of the program */
 	int progress;	   /* enum xp_progress */
 	uint64_t wakes_at; /* when the progress thread wakes by itself */

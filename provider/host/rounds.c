@@ -27,11 +27,14 @@
 #define TURNS 8
 /*
  * While packets wait for ACKs, what a program posts waits for its next poll, or for an ACK, as
- * bytes of TCP do (RFC 896). The first calls after a poll send at once: they may be all. So does
- * each call that follows this many.
+ * bytes of TCP do (RFC 896). The first calls after a poll send at once: they may be all, unless the
+ * last poll followed a long series of calls. So does each call that completes a group of GATHER, or
+ * of GATHER_BYTES, if the last series had such long messages: four messages of the kernel.
  */
 #define AT_ONCE 4
+#define LONG_SERIES 8
 #define GATHER 32
+#define GATHER_BYTES 262144u
 /* A call that posts receives as well if there was no poll for so long. */
 #define RECEIVE_NS 5000u
 /* Rounds before a thread sleeps; what is left then is due at once. */
@@ -174,15 +177,35 @@ static bool may_hold(const struct xp_host *h)
 	       __atomic_load_n(&h->next, __ATOMIC_RELAXED) > h->now;
 }
 
-/* Returns true if ACKs that wait, since before this round, go on waiting. */
-static bool keeps(struct xp_host *h, uint64_t ns)
+/*
+ * Returns true if ACKs that wait, since before this round, go on waiting. The round has received n
+ * packets: with them, the program may have what it waits for before it answers.
+ */
+static bool keeps(struct xp_host *h, uint64_t ns, unsigned int n)
 {
 	if (!h->held || !h->answers)
 		return false;
-	if (h->now - h->held_at < ns)
+	if (h->now - h->held_at < (n ? XP_ANSWER_NS : ns))
 		return true;
-	h->answers = 0;
+	h->answers--;
 	return false;
+}
+
+/* A poll ends a series of calls that posted. The next one is expected to be similar. */
+static void end_series(struct xp_host *h)
+{
+	uint32_t posts = __atomic_load_n(&h->posts, __ATOMIC_RELAXED);
+	const struct xt_counters *c = xt_engine_counters(h->engine);
+	uint64_t moved = c->tx_bytes + c->rx_bytes, bytes = moved - h->moved_before, group;
+
+	if (!posts)
+		return;
+	group = bytes ? (uint64_t)GATHER_BYTES * posts / bytes : GATHER;
+	group = group < GATHER ? group : GATHER;
+	h->moved_before = moved;
+	__atomic_store_n(&h->group, (uint32_t)group, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->at_once, posts > LONG_SERIES ? 0 : AT_ONCE, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->posts, 0, __ATOMIC_RELAXED);
 }
 
 /*
@@ -203,8 +226,8 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 	if (n || rung || h->refused || h->now >= h->next)
 		run(h);
 	h->refused = false;
-	__atomic_store_n(&h->posts, 0, __ATOMIC_RELAXED);
-	hold = (n && !was_held && hold) || keeps(h, keep);
+	end_series(h);
+	hold = (n && !was_held && hold) || keeps(h, keep, n);
 	set_held(h, hold && !rung && may_hold(h) && xd_udp_queued(h->socket));
 	if (!h->held)
 		send_all(h);
@@ -219,7 +242,7 @@ static void note_answer(struct xp_host *h)
 	if (!h->received_at)
 		return;
 	if (h->now - h->received_at > XP_ANSWER_NS)
-		h->answers = 0;
+		h->answers -= h->answers > 0;
 	else if (h->answers < XP_ANSWERS_MAX)
 		h->answers++;
 	h->received_at = 0;
@@ -359,9 +382,11 @@ void xp_host_send_held(struct xp_host *h)
 static bool gathers(struct xp_host *h)
 {
 	uint32_t n = __atomic_load_n(&h->posts, __ATOMIC_RELAXED) + 1;
+	uint32_t group = __atomic_load_n(&h->group, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&h->posts, n, __ATOMIC_RELAXED);
-	return n > AT_ONCE && n % GATHER && __atomic_load_n(&h->expects, __ATOMIC_RELAXED);
+	return n > __atomic_load_n(&h->at_once, __ATOMIC_RELAXED) && group && n % group &&
+	       __atomic_load_n(&h->expects, __ATOMIC_RELAXED);
 }
 
 void xp_host_kick(struct xp_host *h)
