@@ -258,8 +258,8 @@ static bool receive(struct xd_udp *u)
 }
 
 /*
- * Begins with a large frame, whose first packet is FIRST or MIDDLE. Its writer may change it at any
- * time. Returns false if it is shorter than its packets.
+ * Begins with a large frame. Its writer may change it at any time, so the BTH is read once. Returns
+ * false if its first packet is neither FIRST nor MIDDLE, or if it is shorter than its packets.
  */
 static bool begin_large(struct xd_udp_rx *rx, bool split)
 {
@@ -359,8 +359,8 @@ static bool is_delivered(const struct xd_udp *u)
 	return u->delivered && u->delivered[port / 64] >> port % 64 & 1;
 }
 
-/* What is the same for all packets. Returns false if it is dropped. */
-static bool finish(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f)
+/* Sets what does not depend on the message. Returns false if the packet is dropped. */
+static bool finish_frame(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f)
 {
 	f->guessed_id = true;
 	f->unsealed = u->rx.unsealed;
@@ -401,7 +401,7 @@ static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 	behind = f->meta.payload_off - rx->network_len;
 	f->seg[1] = (struct xt_seg){ data + behind, n - behind };
 	f->nseg = 2;
-	return finish(u, h, f);
+	return finish_frame(u, h, f);
 }
 
 /* Returns the BTH of a packet of a large frame. */
@@ -418,7 +418,7 @@ static struct xr_bth bth_of(const struct xd_udp_rx *rx, uint32_t index)
 	return bth;
 }
 
-/* The same of a large frame that is split */
+/* As take(), of a large frame that is split: each packet is checked. */
 static bool take_of_large(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 			  uint64_t now)
 {
@@ -439,11 +439,11 @@ static bool take_of_large(struct xd_udp *u, struct xd_udp_headers *h, struct xt_
 	f->seg[1] = (struct xt_seg){ rx->data + rx->head + rx->off, rx->payload };
 	f->seg[2] = (struct xt_seg){ h->icrc, sizeof(h->icrc) };
 	f->nseg = 3;
-	return finish(u, h, f);
+	return finish_frame(u, h, f);
 }
 
 /* Moves behind a message. */
-static void end(struct xd_udp_rx *rx)
+static void next_message(struct xd_udp_rx *rx)
 {
 	rx->at++;
 	rx->off = 0;
@@ -455,7 +455,7 @@ static void skip(struct xd_udp_rx *rx)
 	rx->off += rx->size;
 	rx->index++;
 	if (rx->off >= rx->len)
-		end(rx);
+		next_message(rx);
 }
 
 unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned int max,
@@ -469,7 +469,7 @@ unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned 
 		return 0;
 	while (n < max && rx->at < rx->count) {
 		if (!rx->off && !begin(u)) {
-			end(rx);
+			next_message(rx);
 			continue;
 		}
 		if (rx->split ? take_of_large(u, &rx->headers[n], &frames[n], now)
