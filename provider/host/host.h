@@ -80,7 +80,7 @@ struct xp_host_ops {
 	 * A CQ is empty: receives. Returns false if another thread has the engine, which does so
 	 * instead, else there may be completions now. As kick().
 	 * watches: the thread waits until packets() is readable before it comes again, so it has
-	 * a little time for the round of another thread
+	 * a little time for the round of another thread; true if there was a whole one
 	 */
 	bool (*poll)(struct xp_host *h, bool watches);
 	/*

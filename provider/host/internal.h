@@ -11,6 +11,7 @@
 #include "daemon/transport/flow.h"
 #include "daemon/transport/transport.h"
 #include "captures.h"
+#include "cover.h"
 #include "faults.h"
 #include "host.h"
 #include "inbox.h"
@@ -94,17 +95,17 @@ struct xp_host {
 	struct xt_frame frames[XD_BATCH];
 
 	/* Any thread, atomic */
-	uint64_t entered;    /* when the thread that has the engine began; 0: none has it */
-	uint64_t next;	     /* when a round is due */
-	bool expects;	     /* the engine has a timer: an ACK is to come */
-	uint64_t received;   /* times that packets were received */
-	uint64_t polled;     /* time of the last round in which a thread of the program received */
-	uint64_t covered;    /* sum of times in which the program received soon again, ns */
-	uint64_t covered_to; /* end of the last of these times */
+	uint64_t rounds;   /* that received, in halves: odd while one is under way */
+	uint64_t entered;  /* when the thread that has the engine began; 0: none has it */
+	uint64_t next;	   /* when a round is due */
+	bool expects;	   /* the engine has a timer: an ACK is to come */
+	uint64_t received; /* times that packets were received */
+	uint64_t polled;   /* time of the last round in which a thread of the program received */
 	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
-	uint32_t at_once;  /* of these, the first ones that send */
-	uint32_t group;	   /* then each that is a multiple of it; 0: all */
-	uint64_t active;   /* time of the last round of a thread of the program */
+	uint32_t at_once; /* of these, the first ones that send */
+	uint32_t group;	  /* then each that is a multiple of it; 0: all */
+	uint64_t active;  /* time of the last round of a thread of the program */
+	struct xp_cover cover;
 	int progress;	   /* enum xp_progress */
 	uint64_t wakes_at; /* when the progress thread wakes by itself */
 	int wake_fd;

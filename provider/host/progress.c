@@ -19,12 +19,8 @@
 /* Time between ticks: it doubles while the program polls on */
 #define FIRST_TICK_NS 50000u
 #define LAST_TICK_NS 400000u
-/*
- * A program polls if threads of it receive in four fifths of the time. One that also waits for data
- * in its memory does not: nobody would receive meanwhile.
- */
-#define COVERED(ns, passed) ((ns)*5 >= (passed)*4)
-#define LOOK_NS FIRST_TICK_NS
+/* Looks without the program, until it is one that no longer polls */
+#define UNKNOWN_LOOKS 3
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
 #define SPIN_NS 30000u
 /*
@@ -38,35 +34,13 @@
 #define BUSY_NS 20000u
 #define STACK (128u << 10)
 
-struct look {
-	uint64_t at;
-	uint64_t covered;
-};
-
-/*
- * Returns the time in which threads of the program have received, with that of one that does now:
- * a round that sends a large message takes longer than the time between two looks.
- */
-static uint64_t covered_until(const struct xp_host *h, uint64_t now)
+static enum xp_polls look(const struct xp_host *h, struct xp_cover_look *l, uint64_t now)
 {
-	uint64_t entered = __atomic_load_n(&h->entered, __ATOMIC_RELAXED);
+	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED);
+	enum xp_polls polls = xp_cover_look(&h->cover, l,
+					    __atomic_load_n(&h->entered, __ATOMIC_RELAXED), now);
 
-	return __atomic_load_n(&h->covered, __ATOMIC_RELAXED) +
-	       (entered && entered < now ? now - entered : 0);
-}
-
-/* Returns true if threads of the program have polled since the last look, which is long ago. */
-static bool program_polls(struct xp_host *h, struct look *l, uint64_t now)
-{
-	uint64_t covered = covered_until(h, now);
-	/* It falls if what had the engine at the last look was no round of the program. */
-	uint64_t n = covered > l->covered ? covered - l->covered : 0;
-	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED), passed = now - l->at;
-
-	if (passed < LOOK_NS)
-		return false;
-	*l = (struct look){ now, covered };
-	return COVERED(n, passed) && now < last + XP_WATCH_NS;
+	return polls == XP_POLLS && now > last + XP_WATCH_NS ? XP_POLLS_NOT : polls;
 }
 
 static void sleep_until(struct xp_host *h, bool watch, uint64_t until)
@@ -102,11 +76,15 @@ static bool stopped(const struct xp_host *h)
 
 /*
  * Until the program polls no more. It is not noticed at once when it begins to wait for data in its
- * memory instead, so the first looks follow soon.
+ * memory instead, so the first looks follow soon. A program that has not run since the last look
+ * may wait for a processor; what is due is done for it, and it is looked at again soon.
  */
-static void tick(struct xp_host *h, struct look *l)
+static void tick(struct xp_host *h, struct xp_cover_look *l)
 {
 	uint64_t now = xp_host_clock(), wait = FIRST_TICK_NS;
+	unsigned int unknown = 0;
+	enum xp_polls polls;
+	bool held;
 
 	set_progress(h, XP_TICKS);
 	do {
@@ -114,8 +92,15 @@ static void tick(struct xp_host *h, struct look *l)
 		sleep_until(h, false, now + wait);
 		xp_host_send_left(h);
 		now = xp_host_clock();
-		wait = wait < LAST_TICK_NS ? wait * 2 : wait;
-	} while (!stopped(h) && program_polls(h, l, now));
+		polls = look(h, l, now);
+		if (polls == XP_POLLS_UNKNOWN) {
+			wait = FIRST_TICK_NS << unknown++;
+			xp_host_progress_round(h, true, &held);
+		} else {
+			wait = wait < LAST_TICK_NS ? wait * 2 : wait;
+			unknown = 0;
+		}
+	} while (!stopped(h) && polls != XP_POLLS_NOT && unknown < UNKNOWN_LOOKS);
 	set_progress(h, XP_WATCHES);
 	xp_host_send_left(h);
 }
@@ -140,7 +125,7 @@ static void spin(struct xp_host *h, uint64_t last_wait)
 }
 
 /* Until the program polls */
-static void watch(struct xp_host *h, struct look *l)
+static void watch(struct xp_host *h, struct xp_cover_look *l)
 {
 	uint64_t idle_since = 0, last_wait = XT_NEVER, now, next;
 	bool held;
@@ -151,7 +136,7 @@ static void watch(struct xp_host *h, struct look *l)
 			last_wait = xp_host_clock() - idle_since;
 		n = xp_host_progress_round(h, false, &held);
 		now = xp_host_clock();
-		if (program_polls(h, l, now))
+		if (look(h, l, now) == XP_POLLS)
 			return;
 		if (n < 0) {
 			sleep_until(h, false, now + BUSY_NS);
@@ -181,7 +166,7 @@ static void watch(struct xp_host *h, struct look *l)
 static void *progress_main(void *arg)
 {
 	struct xp_host *h = arg;
-	struct look l = { xp_host_clock(), 0 };
+	struct xp_cover_look l = { .to = xp_host_clock() };
 
 	prctl(PR_SET_NAME, "xroce-direct");
 	prctl(PR_SET_TIMERSLACK, 1000ul);

@@ -55,6 +55,8 @@
  * resolve.
  */
 #define OTHERS_NS 100000000u
+/* It waits so long before it gives its processor to others: some rounds */
+#define SPIN_FOR_OTHERS_NS 20000u
 /* Time until the kernel, or a peer of this host, is asked again to take packets */
 #define TX_RETRY_NS 100000
 
@@ -217,6 +219,7 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 	bool rung = is_rung(h), was_held = h->held;
 	unsigned int n;
 
+	__atomic_store_n(&h->rounds, h->rounds + 1, __ATOMIC_SEQ_CST);
 	begin(h);
 	if (rung)
 		answer_doorbells(h);
@@ -233,6 +236,7 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 		send_all(h);
 	else if (!was_held)
 		h->held_at = h->now;
+	__atomic_store_n(&h->rounds, h->rounds + 1, __ATOMIC_SEQ_CST);
 	return n;
 }
 
@@ -254,11 +258,9 @@ static void note_answer(struct xp_host *h)
  */
 static uint64_t cover(struct xp_host *h, uint64_t most, bool work)
 {
-	uint64_t gap = h->now - h->covered_to, end = work ? xp_host_clock() : h->now;
+	uint64_t end = work ? xp_host_clock() : h->now;
 
-	__atomic_store_n(&h->covered, h->covered + (gap < most ? gap : most) + (end - h->now),
-			 __ATOMIC_RELAXED);
-	h->covered_to = end;
+	xp_cover_add(&h->cover, h->now, end, most);
 	return end;
 }
 
@@ -306,18 +308,27 @@ static bool try_enter(struct xp_host *h)
 	return !pthread_mutex_trylock(&h->lock) && may_stay(h);
 }
 
-/* Waits OTHERS_NS at most. */
-static bool enter_soon(struct xp_host *h)
+/*
+ * Waits until this thread has the engine, and returns true, or until another one has done a whole
+ * round meanwhile (*done), OTHERS_NS at most. A thread that only polls has it nearly all the time:
+ * if this thread yielded at once, it would find it taken after each time slice of that one.
+ */
+static bool enter_soon(struct xp_host *h, bool *done)
 {
-	uint64_t since;
+	uint64_t since, passed, whole;
 
 	if (!pthread_mutex_trylock(&h->lock))
 		return may_stay(h);
 	since = xp_host_clock();
+	/* that round; the one that is under way may have looked for packets before */
+	whole = (__atomic_load_n(&h->rounds, __ATOMIC_SEQ_CST) + 1) / 2 * 2 + 2;
 	while (pthread_mutex_trylock(&h->lock)) {
-		if (xp_host_clock() - since > OTHERS_NS)
+		passed = xp_host_clock() - since;
+		*done = __atomic_load_n(&h->rounds, __ATOMIC_SEQ_CST) >= whole;
+		if (*done || passed > OTHERS_NS)
 			return false;
-		sched_yield();
+		if (passed > SPIN_FOR_OTHERS_NS)
+			sched_yield();
 	}
 	return may_stay(h);
 }
@@ -442,7 +453,7 @@ static bool ticks(const struct xp_host *h)
 bool xp_host_poll(struct xp_host *h, bool watches)
 {
 	int saved = errno;
-	bool entered = watches ? enter_soon(h) : try_enter(h);
+	bool done = false, entered = watches ? enter_soon(h, &done) : try_enter(h);
 	unsigned int n;
 
 	if (entered) {
@@ -453,7 +464,7 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 		leave(h);
 	}
 	errno = saved;
-	return entered;
+	return entered || done;
 }
 
 /* Returns true if calls that a signal interrupts are to fail: a handler lacks SA_RESTART. */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Whether threads of the program poll, so that the progress thread can leave the packets to them.
+ * They do if they receive again and again, with no more than short breaks, for four fifths of the
+ * time. A program that also waits for data in its memory does not: nobody would receive meanwhile.
+ *
+ * Time in which a thread waits for a processor counts as well. It polls when it runs; a progress
+ * thread that received in its place would keep the processor from threads that wait for it.
+ */
+#ifndef XP_HOST_COVER_H
+#define XP_HOST_COVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct xp_cover {
+	/* any thread, atomic */
+	uint64_t ns; /* time in which threads of the program received, up to */
+	uint64_t to; /* the end of its last round */
+
+	/* One thread at a time: the thread whose last break was long, at its end */
+	pthread_t thread;
+	uint64_t at;
+	uint64_t cpu_ns;
+	long blocked; /* times that it slept */
+};
+
+/*
+ * A round of this thread from begin to end. most: a break before it, since the last round, counts
+ * up to this; the rest only if the thread waited for a processor. One thread at a time.
+ */
+void xp_cover_add(struct xp_cover *c, uint64_t begin, uint64_t end, uint64_t most);
+
+/* What is known of the program, when somebody looks. */
+enum xp_polls {
+	XP_POLLS,
+	XP_POLLS_NOT,
+	XP_POLLS_UNKNOWN, /* it has not run since the last look, or only for a moment */
+};
+
+/* State of the thread that looks */
+struct xp_cover_look {
+	uint64_t ns, to; /* of struct xp_cover, at the last look */
+};
+
+/* entered: when the thread that is in a round began it; 0: none is */
+enum xp_polls xp_cover_look(const struct xp_cover *c, struct xp_cover_look *l, uint64_t entered,
+			    uint64_t now);
+
+#endif /* XP_HOST_COVER_H */

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Whether a thread polls: rounds of this thread, which polls, computes, sleeps, or waits for a
+ * processor.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "provider/host/cover.h"
+#include "selftests/lib/tap.h"
+
+#define MOST 20000u /* ns of a break that counts */
+#define LONG 200000u
+#define TIMES 30
+#define SPINNERS 3
+
+static struct xp_cover cover;
+static struct xp_cover_look look;
+static bool stop; /* atomic */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t now(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static void receive(void)
+{
+	uint64_t begin = now();
+
+	xp_cover_add(&cover, begin, now(), MOST);
+}
+
+static enum xp_polls polls(void)
+{
+	return xp_cover_look(&cover, &look, 0, now());
+}
+
+static void start(void)
+{
+	receive();
+	look = (struct xp_cover_look){ .ns = cover.ns, .to = cover.to };
+}
+
+static void compute(uint64_t ns)
+{
+	uint64_t until = clock_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
+
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < until)
+		;
+}
+
+static void *spin(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		;
+	return arg;
+}
+
+/* Returns true if breaks were left out. Other programs may have had the processor, too. */
+static bool leaves_out(uint64_t breaks)
+{
+	return cover.ns - look.ns <= cover.to - look.to - breaks * (LONG - MOST);
+}
+
+static void sleep_ns(long ns)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
+}
+
+static long preemptions(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_nivcsw;
+}
+
+/* Polls on one processor, with threads that want it all the time, until it has lost it often. */
+static void poll_beside_spinners(bool yield)
+{
+	pthread_t spinner[SPINNERS];
+	cpu_set_t one, all;
+	long until;
+
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	for (int i = 0; i < SPINNERS; i++)
+		pthread_create(&spinner[i], NULL, spin, NULL);
+	start();
+	for (until = preemptions() + TIMES; preemptions() < until;) {
+		receive();
+		if (yield)
+			sched_yield();
+	}
+	receive();
+	TAP_OK(polls() == XP_POLLS,
+	       yield ? "a thread that polls, and yields to others, polls"
+		     : "a thread that polls beside others on its processor polls");
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < SPINNERS; i++)
+		pthread_join(spinner[i], NULL);
+	__atomic_store_n(&stop, false, __ATOMIC_RELAXED);
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
+static void test_short(void)
+{
+	start();
+	TAP_OK(polls() == XP_POLLS_UNKNOWN, "a thread that has not run since is unknown");
+	look.to = cover.to - MOST;
+	TAP_OK(polls() == XP_POLLS_UNKNOWN, "so is one that has run for a moment");
+}
+
+static void test_breaks(void)
+{
+	start();
+	for (int i = 0; i < TIMES; i++) {
+		compute(LONG);
+		receive();
+	}
+	TAP_OK(leaves_out(TIMES), "time in which a thread computes between polls does not count");
+	start();
+	for (int i = 0; i < TIMES; i++) {
+		sleep_ns(LONG);
+		receive();
+	}
+	TAP_OK(leaves_out(TIMES), "nor does time in which it sleeps");
+	TAP_OK(polls() == XP_POLLS_NOT, "so it does not poll");
+}
+
+static void *receive_often(void *arg)
+{
+	for (int i = 0; i < TIMES; i++) {
+		compute(LONG);
+		receive();
+	}
+	return arg;
+}
+
+/* One after the other, each with a long break */
+static void test_threads(void)
+{
+	pthread_t thread;
+
+	start();
+	compute(LONG);
+	receive();
+	pthread_create(&thread, NULL, receive_often, NULL);
+	pthread_join(thread, NULL);
+	receive();
+	TAP_OK(leaves_out(TIMES + 1), "breaks of several threads are not taken for waiting");
+}
+
+static void test_entered(void)
+{
+	uint64_t begin;
+
+	start();
+	begin = now();
+	compute(LONG);
+	TAP_OK(xp_cover_look(&cover, &look, begin, now()) == XP_POLLS, "a long round counts");
+	look = (struct xp_cover_look){ .ns = cover.ns + LONG, .to = cover.to };
+	sleep_ns(LONG);
+	receive();
+	TAP_OK(polls() == XP_POLLS_NOT, "what is covered may fall");
+}
+
+int main(void)
+{
+	test_short();
+	test_breaks();
+	test_threads();
+	test_entered();
+	poll_beside_spinners(false);
+	poll_beside_spinners(true);
+	return tap_end();
+}
