@@ -28,7 +28,7 @@
  * answer is there as well. So both ends of a ping-pong receive in their own threads, which poll for
  * completions, and no other thread has to wake up.
  */
-#define XP_ANSWER_NS 50000u
+#define XP_ANSWER_NS 200000u
 #define XP_ANSWERS_MAX 4
 
 /* A thread of the program that receives again within this time leaves nothing to others. */
@@ -134,8 +134,11 @@ void xp_host_round(struct xp_host *h);
  * *held: ACKs wait for an answer of the program, XP_ANSWER_NS at most.
  */
 int xp_host_progress_round(struct xp_host *h, bool spins, bool *held);
-/* Sends what waits for the next poll of the program, if no other thread has the engine. */
-void xp_host_send_left(struct xp_host *h);
+/*
+ * Sends what waits for the next poll of the program, if no other thread has the engine, and ACKs
+ * that wait too long for an answer. Returns true if ACKs go on waiting.
+ */
+bool xp_host_send_left(struct xp_host *h);
 /* Sends ACKs that wait for an answer of the program. Entered */
 void xp_host_send_held(struct xp_host *h);
 

@@ -537,13 +537,17 @@ int xp_host_progress_round(struct xp_host *h, bool spins, bool *held)
 	return (int)n;
 }
 
-void xp_host_send_left(struct xp_host *h)
+bool xp_host_send_left(struct xp_host *h)
 {
+	bool left;
+
 	if ((!__atomic_load_n(&h->held, __ATOMIC_RELAXED) && !is_rung(h)) || !try_enter(h))
-		return;
+		return false;
 	if (is_rung(h))
 		do_posted(h);
-	else if (h->held && xp_host_clock() > h->now + XP_COVER_NS)
+	else if (h->held && xp_host_clock() > h->held_at + XP_ANSWER_NS)
 		send_all(h);
+	left = h->held;
 	leave(h);
+	return left;
 }
