@@ -54,6 +54,12 @@ void xp_cover_add(struct xp_cover *c, uint64_t begin, uint64_t end, uint64_t mos
 	__atomic_store_n(&c->to, end, __ATOMIC_RELAXED);
 }
 
+void xp_cover_start(const struct xp_cover *c, struct xp_cover_look *l)
+{
+	l->ns = __atomic_load_n(&c->ns, __ATOMIC_RELAXED);
+	l->to = __atomic_load_n(&c->to, __ATOMIC_RELAXED);
+}
+
 enum xp_polls xp_cover_look(const struct xp_cover *c, struct xp_cover_look *l, uint64_t entered,
 			    uint64_t now)
 {

@@ -44,6 +44,8 @@ struct xp_cover_look {
 	uint64_t ns, to; /* of struct xp_cover, at the last look */
 };
 
+/* The next look is at what follows. */
+void xp_cover_start(const struct xp_cover *c, struct xp_cover_look *l);
 /* entered: when the thread that is in a round began it; 0: none is */
 enum xp_polls xp_cover_look(const struct xp_cover *c, struct xp_cover_look *l, uint64_t entered,
 			    uint64_t now);

@@ -35,6 +35,15 @@
 #define LINGER_NS 1000000u
 /* A program that has not posted or polled for so long is passive. */
 #define PASSIVE_NS 1000000u
+/*
+ * Whether the program polls cannot be told while both receive in turns, so now and then this thread
+ * leaves packets to it. A program that has taken them in time so often polls; if it has not, the
+ * next rounds are done without delay.
+ */
+#define LEAVE_NS 30000u
+#define LEAVE_RECENT_NS 100000u /* a poll so long ago is a reason to try */
+#define TAKEN 4
+#define NOT_LEFT 16
 /* Before the next attempt, if another thread has the engine */
 #define BUSY_NS 20000u
 #define STACK (128u << 10)
@@ -135,14 +144,46 @@ static void spin(struct xp_host *h, uint64_t last_wait)
 	}
 }
 
+struct leave {
+	unsigned int taken;
+	unsigned int not_left; /* rounds */
+};
+
+/* There may be packets. Returns true if the program has polled meanwhile. */
+static bool leave_to_program(struct xp_host *h, struct leave *l)
+{
+	uint64_t polled = __atomic_load_n(&h->polled, __ATOMIC_RELAXED), now = xp_host_clock();
+
+	if (l->not_left) {
+		l->not_left--;
+		return false;
+	}
+	if (now > polled + LEAVE_RECENT_NS)
+		return false;
+	sleep_until(h, false, now + LEAVE_NS);
+	if (__atomic_load_n(&h->polled, __ATOMIC_RELAXED) != polled) {
+		l->taken++;
+		return true;
+	}
+	*l = (struct leave){ .not_left = NOT_LEFT };
+	return false;
+}
+
 /* Until the program polls */
 static void watch(struct xp_host *h, struct xp_cover_look *l)
 {
 	uint64_t idle_since = 0, last_wait = XT_NEVER, now, next;
+	struct leave leave = { 0 };
 	bool held;
 	int n;
 
 	while (!stopped(h)) {
+		if (leave_to_program(h, &leave)) {
+			if (leave.taken < TAKEN)
+				continue;
+			xp_cover_start(&h->cover, l);
+			return;
+		}
 		if (idle_since)
 			last_wait = xp_host_clock() - idle_since;
 		n = xp_host_progress_round(h, false, &held);
