@@ -364,6 +364,11 @@ struct xt_tuning {
 	/* UDP source ports of its packets, host order, which stay valid; n_ports 0: any */
 	const uint16_t *ports;
 	uint32_t n_ports;
+	/*
+	 * QPs without a flow label use the first port: the kernel takes their packets in one
+	 * message. Those of one thread gain nothing by several ports.
+	 */
+	bool one_port;
 };
 #define XT_TUNING_DEFAULT                                                                          \
 	{                                                                                          \

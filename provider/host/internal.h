@@ -104,6 +104,7 @@ struct xp_host {
 	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
 	uint32_t at_once; /* of these, the first ones that send */
 	uint32_t group;	  /* then each that is a multiple of it; 0: all */
+	bool gathered;	  /* some did not send, since the last tick of the progress thread */
 	uint64_t active;  /* time of the last round of a thread of the program */
 	struct xp_cover cover;
 	int progress;	   /* enum xp_progress */

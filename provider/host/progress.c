@@ -23,6 +23,8 @@
  */
 #define FIRST_TICK_NS 50000u
 #define LAST_TICK_NS 6400000u
+#define GATHERED_TICK_NS                                                                           \
+	1600000u /* instead, if the program leaves what it posts to its next poll */
 #define NEXT_TICK(polled_ns) ((polled_ns) / 8)
 /* Looks without the program, until it is one that no longer polls */
 #define UNKNOWN_LOOKS 3
@@ -88,11 +90,12 @@ static bool stopped(const struct xp_host *h)
 	return __atomic_load_n(&h->stop, __ATOMIC_ACQUIRE);
 }
 
-static uint64_t next_tick(uint64_t polled_ns)
+static uint64_t next_tick(struct xp_host *h, uint64_t polled_ns)
 {
-	uint64_t ns = NEXT_TICK(polled_ns);
+	bool gathered = __atomic_exchange_n(&h->gathered, false, __ATOMIC_RELAXED);
+	uint64_t last = gathered ? GATHERED_TICK_NS : LAST_TICK_NS, ns = NEXT_TICK(polled_ns);
 
-	return ns < FIRST_TICK_NS ? FIRST_TICK_NS : ns > LAST_TICK_NS ? LAST_TICK_NS : ns;
+	return ns < FIRST_TICK_NS ? FIRST_TICK_NS : ns > last ? last : ns;
 }
 
 /*
@@ -117,7 +120,7 @@ static void tick(struct xp_host *h, struct xp_cover_look *l)
 			wait = FIRST_TICK_NS << unknown++;
 			xp_host_progress_round(h, true, &held);
 		} else {
-			wait = held ? XP_ANSWER_NS : next_tick(now - began);
+			wait = held ? XP_ANSWER_NS : next_tick(h, now - began);
 			unknown = 0;
 		}
 	} while (!stopped(h) && polls != XP_POLLS_NOT && unknown < UNKNOWN_LOOKS);

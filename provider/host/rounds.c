@@ -32,7 +32,7 @@
  * of GATHER_BYTES, if the last series had such long messages: four messages of the kernel.
  */
 #define AT_ONCE 4
-#define LONG_SERIES 8
+#define LONG_SERIES 2
 #define GATHER 32
 #define GATHER_BYTES 262144u
 /* A call that posts receives as well if there was no poll for so long. */
@@ -396,8 +396,12 @@ static bool gathers(struct xp_host *h)
 	uint32_t group = __atomic_load_n(&h->group, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&h->posts, n, __ATOMIC_RELAXED);
-	return n > __atomic_load_n(&h->at_once, __ATOMIC_RELAXED) && group && n % group &&
-	       __atomic_load_n(&h->expects, __ATOMIC_RELAXED);
+	if (n <= __atomic_load_n(&h->at_once, __ATOMIC_RELAXED) || !group || !(n % group) ||
+	    !__atomic_load_n(&h->expects, __ATOMIC_RELAXED))
+		return false;
+	if (!__atomic_load_n(&h->gathered, __ATOMIC_RELAXED))
+		__atomic_store_n(&h->gathered, true, __ATOMIC_RELAXED);
+	return true;
 }
 
 void xp_host_kick(struct xp_host *h)

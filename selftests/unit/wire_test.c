@@ -10,6 +10,7 @@
 
 #include "daemon/transport/checksum.h"
 #include "daemon/transport/icrc.h"
+#include "daemon/transport/packet.h"
 #include "selftests/lib/ipv4.h"
 #include "selftests/lib/parse.h"
 #include "selftests/lib/pcap.h"
@@ -682,6 +683,43 @@ static void test_opcodes(void)
 	       "XRC WRITE ONLY IMM has three extended headers");
 }
 
+/* Returns how many ports 64 QPs of a path use. */
+static unsigned int ports_of_qps(const struct xt_tuning *t, const struct xt_path *path)
+{
+	uint64_t seen[0x10000 / 64] = { 0 };
+	unsigned int n = 0;
+	uint16_t port;
+
+	for (uint32_t qpn = 2; qpn < 66; qpn++) {
+		port = xt_source_port(t, path, qpn, 17);
+		n += !(seen[port / 64] >> port % 64 & 1);
+		seen[port / 64] |= 1ull << port % 64;
+	}
+	return n;
+}
+
+static void test_source_port(void)
+{
+	static const uint16_t ports[] = { 50000, 50001, 50002, 50003 };
+	struct xt_tuning any = XT_TUNING_DEFAULT, some = any, one;
+	struct xt_path path = { 0 }, other = { .flow_label = 1 };
+
+	some.ports = ports;
+	some.n_ports = 4;
+	one = some;
+	one.one_port = true;
+	TAP_OK(ports_of_qps(&any, &path) > 32, "source ports spread QPs");
+	TAP_OK(ports_of_qps(&some, &path) == 4, "over those that are there");
+	TAP_OK(ports_of_qps(&one, &path) == 1 && xt_source_port(&one, &path, 2, 17) == ports[0],
+	       "with one_port, all QPs use the first one");
+	TAP_OK(ports_of_qps(&any, &other) == 1 && ports_of_qps(&some, &other) == 1,
+	       "the port of a flow label does not depend on the QP");
+	TAP_OK(xt_source_port(&one, &other, 2, 17) == ports[1],
+	       "nor is it the first one for all labels");
+	path.udp_sport = 40000;
+	TAP_OK(xt_source_port(&one, &path, 2, 17) == 40000, "a path may have a port of its own");
+}
+
 int main(int argc, char **argv)
 {
 	const char *dir = argc > 1 ? argv[1] : "selftests/pcaps";
@@ -708,6 +746,7 @@ int main(int argc, char **argv)
 	test_bad_metadata();
 	test_guessed_id();
 	test_set_id();
+	test_source_port();
 	test_opcodes();
 	for (unsigned i = 0; i < packet_count; i++)
 		free(packets[i].data);
