@@ -42,6 +42,14 @@ static int set(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
+static bool has(int fd, int level, int name, int value)
+{
+	socklen_t len = sizeof(int);
+	int is = 0;
+
+	return !getsockopt(fd, level, name, &is, &len) && len == sizeof(is) && is == value;
+}
+
 bool xd_udp_has_ipv6(void)
 {
 	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -216,7 +224,11 @@ const char *xd_udp_who_has_port(int err)
 			 "--io xdp";
 }
 
-/* Options that make a socket receive less, later or something else than the daemon expects */
+/*
+ * Options that make a socket receive less, later or something else than the daemon expects. What
+ * has its value is left alone: UDP_ENCAP, once it is set, even to 0, makes Linux 6.x take the
+ * socket for one of a tunnel, for which it takes joined packets apart (udp_unexpected_gso()).
+ */
 static int set_defaults(int fd, bool ipv6)
 {
 	const struct timeval never = { 0 };
@@ -235,7 +247,8 @@ static int set_defaults(int fd, bool ipv6)
 	int err = 0;
 
 	for (unsigned int i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
-		int e = set(fd, usual[i].level, usual[i].name, usual[i].value);
+		int level = usual[i].level, name = usual[i].name, value = usual[i].value;
+		int e = has(fd, level, name, value) ? 0 : set(fd, level, name, value);
 
 		/* What takes a privilege to set, a borrower cannot have changed without it. */
 		if (e && e != -EPERM && e != -ENOPROTOOPT && e != -EOPNOTSUPP)

@@ -51,6 +51,8 @@ $(eval $(call test_program,unit/verdict,selftests/unit/verdict_test.c $(verdict_
 $(eval $(call test_program,unit/udp_workers,selftests/unit/udp_workers_test.c $(io_SRCS) daemon/base/privileges.c \
 	$(addprefix daemon/udp/,calls.c receive.c send.c sockets.c udp_socket.c) $(addprefix selftests/bpf/,frame.c tables.c), \
 	transport,-lcap -lisal -lz -lpthread,60,parallel))
+$(eval $(call test_program,unit/slot_socket,selftests/unit/slot_socket_test.c daemon/base/privileges.c daemon/udp/sockets.c,,\
+	-lcap,,parallel))
 # Sockets above a kernel that only notes what it is given
 $(eval $(call test_program,unit/udp,selftests/unit/udp_test.c daemon/io/gso_run.c $(addprefix daemon/base/,log.c loop.c) \
 	$(addprefix daemon/udp/,receive.c send.c udp_socket.c),transport,-lisal -lz,,parallel))
