@@ -32,7 +32,7 @@
  * of GATHER_BYTES, if the last series had such long messages: four messages of the kernel.
  */
 #define AT_ONCE 4
-#define LONG_SERIES 2
+#define LONG_SERIES 8
 #define GATHER 32
 #define GATHER_BYTES 262144u
 /* A call that posts receives as well if there was no poll for so long. */
