@@ -118,7 +118,7 @@ static void tick(struct xp_host *h, struct xp_cover_look *l)
 		polls = look(h, l, now);
 		if (polls == XP_POLLS_UNKNOWN) {
 			wait = FIRST_TICK_NS << unknown++;
-			xp_host_progress_round(h, true, &held);
+			xp_host_progress_round(h, false, &held);
 		} else {
 			wait = held ? XP_ANSWER_NS : next_tick(h, now - began);
 			unknown = 0;

@@ -462,7 +462,9 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 
 	if (entered) {
 		n = watches ? last_rounds(h, true, KEEP_NS) : do_round(h, true, KEEP_NS);
-		if (!watches && ticks(h))
+		if (watches)
+			h->watched = h->now;
+		else if (ticks(h) && h->now - h->watched > XP_WATCH_NS)
 			open_inbox(h);
 		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
 		leave(h);
@@ -490,6 +492,7 @@ static void wait_round(struct xp_host *h)
 	pthread_mutex_lock(&h->lock);
 	if (!h->ended)
 		last_rounds(h, false, 0);
+	h->watched = h->now;
 	note_poll(h, XP_WATCH_NS, true);
 	leave(h);
 	errno = saved;
