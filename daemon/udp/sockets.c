@@ -225,10 +225,15 @@ const char *xd_udp_who_has_port(int err)
 }
 
 /*
- * Options that make a socket receive less, later or something else than the daemon expects. What
- * has its value is left alone: UDP_ENCAP, once it is set, even to 0, makes Linux 6.x take the
- * socket for one of a tunnel, for which it takes joined packets apart (udp_unexpected_gso()).
+ * Sets UDP_ENCAP to 0, if it is not. Once it was set, even to 0, Linux 6.x takes the socket for one
+ * of a tunnel, for which it takes joined packets apart (udp_unexpected_gso()).
  */
+static int end_encap(int fd)
+{
+	return has(fd, IPPROTO_UDP, UDP_ENCAP, 0) ? 0 : set(fd, IPPROTO_UDP, UDP_ENCAP, 0);
+}
+
+/* Options that make a socket receive less, later or something else than the daemon expects */
 static int set_defaults(int fd, bool ipv6)
 {
 	const struct timeval never = { 0 };
@@ -242,13 +247,11 @@ static int set_defaults(int fd, bool ipv6)
 		{ IPPROTO_IP, IP_RETOPTS, 0 },	   { IPPROTO_IP, IP_MINTTL, 0 },
 		{ IPPROTO_IP, IP_CHECKSUM, 0 },	   { IPPROTO_IP, IP_RECVORIGDSTADDR, 0 },
 		{ IPPROTO_UDP, UDP_CORK, 0 },	   { IPPROTO_UDP, UDP_SEGMENT, 0 },
-		{ IPPROTO_UDP, UDP_ENCAP, 0 },
 	};
-	int err = 0;
+	int err = end_encap(fd);
 
 	for (unsigned int i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
-		int level = usual[i].level, name = usual[i].name, value = usual[i].value;
-		int e = has(fd, level, name, value) ? 0 : set(fd, level, name, value);
+		int e = set(fd, usual[i].level, usual[i].name, usual[i].value);
 
 		/* What takes a privilege to set, a borrower cannot have changed without it. */
 		if (e && e != -EPERM && e != -ENOPROTOOPT && e != -EOPNOTSUPP)

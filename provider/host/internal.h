@@ -90,7 +90,6 @@ struct xp_host {
 	bool held;			 /* packets wait for those that the program sends next */
 	uint32_t answers;      /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
 	uint64_t held_at;      /* since when */
-	uint64_t watched;      /* when a thread of the program was last about to sleep */
 	uint64_t received_at;  /* time when packets were received last; 0: answered */
 	uint64_t moved_before; /* bytes that were sent and received by the last poll with posts */
 	struct xt_frame frames[XD_BATCH];
@@ -107,6 +106,7 @@ struct xp_host {
 	uint32_t group;	  /* then each that is a multiple of it; 0: all */
 	bool gathered;	  /* some did not send, since the last tick of the progress thread */
 	uint64_t active;  /* time of the last round of a thread of the program */
+	uint64_t watched; /* when a thread of the program was last about to wait for a packet */
 	struct xp_cover cover;
 	int progress;	   /* enum xp_progress */
 	uint64_t wakes_at; /* when the progress thread wakes by itself */

@@ -19,12 +19,13 @@
 /*
  * Ticks come in an eighth of the time that the program has polled so far. So much may a peer lose
  * if the program polls no more, and its packets wait for the next tick. A tick takes 10 to 60 us
- * from a program that has this thread on its processor.
+ * from a program that has this thread on its processor. Ticks come sooner if the program has left
+ * posts to its next poll in one of the last ticks, or waits for packets now and then.
  */
 #define FIRST_TICK_NS 50000u
-#define LAST_TICK_NS 6400000u
-#define GATHERED_TICK_NS                                                                           \
-	1600000u /* instead, if the program leaves what it posts to its next poll */
+#define LAST_TICK_NS 3200000u
+#define SOON_TICK_NS 800000u
+#define SOON_TICKS 8
 #define NEXT_TICK(polled_ns) ((polled_ns) / 8)
 /* Looks without the program, until it is one that no longer polls */
 #define UNKNOWN_LOOKS 3
@@ -46,6 +47,7 @@
 #define LEAVE_RECENT_NS 100000u /* a poll so long ago is a reason to try */
 #define TAKEN 4
 #define NOT_LEFT 16
+#define POLLED_NS 400000u /* A program that polled on for less may not be one that polls. */
 /* Before the next attempt, if another thread has the engine */
 #define BUSY_NS 20000u
 #define STACK (128u << 10)
@@ -59,7 +61,13 @@ static enum xp_polls look(const struct xp_host *h, struct xp_cover_look *l, uint
 	return polls == XP_POLLS && now > last + XP_WATCH_NS ? XP_POLLS_NOT : polls;
 }
 
-static void sleep_until(struct xp_host *h, bool watch, uint64_t until)
+static bool stopped(const struct xp_host *h)
+{
+	return __atomic_load_n(&h->stop, __ATOMIC_ACQUIRE);
+}
+
+/* Returns true if there are packets. watch: they end the sleep */
+static bool sleep_until(struct xp_host *h, bool watch, uint64_t until)
 {
 	struct pollfd p[] = {
 		{ .fd = h->wake_fd, .events = POLLIN },
@@ -70,14 +78,16 @@ static void sleep_until(struct xp_host *h, bool watch, uint64_t until)
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000),
 			       .tv_nsec = (long)(ns % 1000000000) };
 
-	if (ppoll(p, watch ? 3 : 2, until == XT_NEVER ? NULL : &ts, NULL) <= 0)
-		return;
+	/* An earlier sleep may have read the wake-up. */
+	if (stopped(h) || ppoll(p, watch ? 3 : 2, until == XT_NEVER ? NULL : &ts, NULL) <= 0)
+		return false;
 	if (p[0].revents)
 		(void)!read(h->wake_fd, &value, sizeof(value));
 	if (p[1].revents) {
 		h->env.control = -1;
 		xp_daemon_ended(h);
 	}
+	return p[2].revents;
 }
 
 static void set_progress(struct xp_host *h, enum xp_progress what)
@@ -85,27 +95,29 @@ static void set_progress(struct xp_host *h, enum xp_progress what)
 	__atomic_store_n(&h->progress, what, __ATOMIC_RELAXED);
 }
 
-static bool stopped(const struct xp_host *h)
+/* *soon: ticks that are to come soon */
+static uint64_t next_tick(struct xp_host *h, uint64_t now, uint64_t polled_ns, unsigned int *soon)
 {
-	return __atomic_load_n(&h->stop, __ATOMIC_ACQUIRE);
-}
+	uint64_t watched = __atomic_load_n(&h->watched, __ATOMIC_RELAXED);
+	uint64_t last = LAST_TICK_NS, ns = NEXT_TICK(polled_ns);
 
-static uint64_t next_tick(struct xp_host *h, uint64_t polled_ns)
-{
-	bool gathered = __atomic_exchange_n(&h->gathered, false, __ATOMIC_RELAXED);
-	uint64_t last = gathered ? GATHERED_TICK_NS : LAST_TICK_NS, ns = NEXT_TICK(polled_ns);
-
+	if (__atomic_exchange_n(&h->gathered, false, __ATOMIC_RELAXED))
+		*soon = SOON_TICKS;
+	if (*soon || now < watched + XP_WATCH_NS)
+		last = SOON_TICK_NS;
+	*soon -= *soon > 0;
 	return ns < FIRST_TICK_NS ? FIRST_TICK_NS : ns > last ? last : ns;
 }
 
 /*
  * Until the program polls no more. A program that has not run since the last look may wait for a
- * processor; what is due is done for it, and it is looked at again soon.
+ * processor; what is due is done for it, and it is looked at again soon. Returns true if it has
+ * polled on for some time.
  */
-static void tick(struct xp_host *h, struct xp_cover_look *l)
+static bool tick(struct xp_host *h, struct xp_cover_look *l)
 {
 	uint64_t began = xp_host_clock(), now = began, wait = FIRST_TICK_NS;
-	unsigned int unknown = 0;
+	unsigned int unknown = 0, soon = SOON_TICKS;
 	enum xp_polls polls;
 	bool held;
 
@@ -120,12 +132,13 @@ static void tick(struct xp_host *h, struct xp_cover_look *l)
 			wait = FIRST_TICK_NS << unknown++;
 			xp_host_progress_round(h, false, &held);
 		} else {
-			wait = held ? XP_ANSWER_NS : next_tick(h, now - began);
+			wait = held ? XP_ANSWER_NS : next_tick(h, now, now - began, &soon);
 			unknown = 0;
 		}
 	} while (!stopped(h) && polls != XP_POLLS_NOT && unknown < UNKNOWN_LOOKS);
 	set_progress(h, XP_WATCHES);
 	xp_host_send_left(h);
+	return now - began > POLLED_NS;
 }
 
 /*
@@ -161,8 +174,10 @@ static bool leave_to_program(struct xp_host *h, struct leave *l)
 		l->not_left--;
 		return false;
 	}
-	if (now > polled + LEAVE_RECENT_NS)
+	if (now > polled + LEAVE_RECENT_NS) {
+		l->taken = 0;
 		return false;
+	}
 	sleep_until(h, false, now + LEAVE_NS);
 	if (__atomic_load_n(&h->polled, __ATOMIC_RELAXED) != polled) {
 		l->taken++;
@@ -173,16 +188,16 @@ static bool leave_to_program(struct xp_host *h, struct leave *l)
 }
 
 /* Until the program polls */
-static void watch(struct xp_host *h, struct xp_cover_look *l)
+static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leave)
 {
 	uint64_t idle_since = 0, last_wait = XT_NEVER, now, next;
-	struct leave leave = { 0 };
-	bool held;
+	bool held, packets = false;
 	int n;
 
+	leave->taken = 0;
 	while (!stopped(h)) {
-		if (leave_to_program(h, &leave)) {
-			if (leave.taken < TAKEN)
+		if (packets && leave_to_program(h, leave)) {
+			if (leave->taken < TAKEN)
 				continue;
 			xp_cover_start(&h->cover, l);
 			return;
@@ -213,7 +228,7 @@ static void watch(struct xp_host *h, struct xp_cover_look *l)
 		    next > now + LINGER_NS)
 			next = now + LINGER_NS;
 		__atomic_store_n(&h->wakes_at, next, __ATOMIC_RELAXED);
-		sleep_until(h, true, next);
+		packets = sleep_until(h, true, next);
 		__atomic_store_n(&h->wakes_at, 0, __ATOMIC_RELAXED);
 	}
 }
@@ -222,15 +237,16 @@ static void *progress_main(void *arg)
 {
 	struct xp_host *h = arg;
 	struct xp_cover_look l = { .to = xp_host_clock() };
+	struct leave leave = { 0 };
 
 	prctl(PR_SET_NAME, "xroce-direct");
 	prctl(PR_SET_TIMERSLACK, 1000ul);
 	/* Its wake-up preempts a thread that spins, if both are bound to one processor. */
 	(void)xd_set_slice(XD_SHORT_SLICE_NS);
 	while (!stopped(h)) {
-		watch(h, &l);
-		if (!stopped(h))
-			tick(h, &l);
+		watch(h, &l, &leave);
+		if (!stopped(h) && !tick(h, &l))
+			leave.not_left = NOT_LEFT;
 	}
 	return NULL;
 }

@@ -286,6 +286,8 @@ static void do_posted(struct xp_host *h)
 		receive(h);
 	run(h);
 	send_all(h);
+	if (pthread_equal(pthread_self(), h->thread))
+		return;
 	if (polls)
 		note_poll(h, XP_COVER_NS, true);
 	else
@@ -454,18 +456,35 @@ static bool ticks(const struct xp_host *h)
 	return __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS;
 }
 
+/*
+ * After a poll of a program that polls on. A thread that has waited for a packet lately may wait
+ * again: a message in the inbox would not wake it.
+ */
+static void open_or_close_inbox(struct xp_host *h)
+{
+	uint64_t watched = __atomic_load_n(&h->watched, __ATOMIC_RELAXED);
+
+	if (h->now < watched + XP_WATCH_NS) {
+		if (h->nearby.way.open)
+			last_rounds(h, true, KEEP_NS);
+	} else if (ticks(h)) {
+		open_inbox(h);
+	}
+}
+
 bool xp_host_poll(struct xp_host *h, bool watches)
 {
 	int saved = errno;
-	bool done = false, entered = watches ? enter_soon(h, &done) : try_enter(h);
+	bool done = false, entered;
 	unsigned int n;
 
+	if (watches)
+		__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
+	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {
 		n = watches ? last_rounds(h, true, KEEP_NS) : do_round(h, true, KEEP_NS);
-		if (watches)
-			h->watched = h->now;
-		else if (ticks(h) && h->now - h->watched > XP_WATCH_NS)
-			open_inbox(h);
+		if (!watches)
+			open_or_close_inbox(h);
 		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
 		leave(h);
 	}
@@ -490,10 +509,11 @@ static void wait_round(struct xp_host *h)
 	int saved = errno;
 
 	pthread_mutex_lock(&h->lock);
-	if (!h->ended)
+	__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
+	if (!h->ended) {
 		last_rounds(h, false, 0);
-	h->watched = h->now;
-	note_poll(h, XP_WATCH_NS, true);
+		note_poll(h, XP_WATCH_NS, true);
+	}
 	leave(h);
 	errno = saved;
 }
