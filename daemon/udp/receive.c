@@ -17,11 +17,8 @@
 
 #include "daemon/io/count.h"
 #include "daemon/io/verdict.h"
+#include "daemon/base/segmentation.h"
 #include "udp.h"
-
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 #define IP_DF 0x4000
 /* If the kernel does not tell it */

@@ -17,11 +17,8 @@
 #include "daemon/io/count.h"
 #include "daemon/io/gso_run.h"
 #include "daemon/transport/icrc.h"
+#include "daemon/base/segmentation.h"
 #include "udp.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
 
 #define CACHE_LINE 64u
 /* Room for the longest frame, the start of its payload aligned, in whole cache lines */

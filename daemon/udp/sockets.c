@@ -11,11 +11,9 @@
 #include <xroce/wire.h>
 
 #include "daemon/base/privileges.h"
+#include "daemon/base/segmentation.h"
 #include "udp.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
@@ -24,9 +22,6 @@
 #endif
 #ifndef UDP_ENCAP
 #define UDP_ENCAP 100
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
 #endif
 
 /* Bytes that may be on their way to the network interface */

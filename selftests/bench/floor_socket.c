@@ -16,14 +16,8 @@
 
 #include "../lib/clock.h"
 #include "daemon/transport/crc.h"
+#include "daemon/base/segmentation.h"
 #include "floor.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 #define PORT 4791
 #define BTH 12 /* bytes of a packet before the payload; the first 8 are its number */

@@ -27,6 +27,7 @@
 #include "daemon/bpf/filter.h"
 #include "daemon/io/tables.h"
 #include "daemon/io/verdict.h"
+#include "daemon/base/segmentation.h"
 #include "rows.h"
 #include "selftests/lib/tap.h"
 #include "suites.h"
@@ -34,12 +35,6 @@
 #define PATIENCE_MS 20000
 #define MOST 64		 /* packets of a frame that the filter checks */
 #define UDP_NO_CSUM6 102 /* UDP_NO_CHECK6_RX */
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 struct filtered {
 	char bpffs[64];

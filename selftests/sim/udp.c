@@ -13,16 +13,10 @@
 #include "daemon/io/verdict.h"
 #include "daemon/transport/checksum.h"
 #include "daemon/udp/calls.h"
+#include "daemon/base/segmentation.h"
 #include "daemon/udp/udp.h"
 #include "selftests/lib/parse.h"
 #include "sim.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 
 #define IP_DF 0x4000
 #define FIRST_FD 1000

@@ -4,12 +4,9 @@
  * left in one message joined. In a network namespace of its own.
  */
 #include <errno.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,15 +14,11 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/privileges.h"
+#include "daemon/base/segmentation.h"
 #include "daemon/udp/udp.h"
+#include "selftests/lib/loopback.h"
 #include "selftests/lib/tap.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
 #define SEGMENT 100
 #define SEGMENTS 4
 
@@ -42,16 +35,6 @@ void xd_log_at(struct xd_log_site *site, enum xd_log_level level, const char *fm
 static int set(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value));
-}
-
-static bool lo_up(void)
-{
-	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool ok = fd >= 0 && !ioctl(fd, SIOCSIFFLAGS, &r);
-
-	close(fd);
-	return ok;
 }
 
 static bool start(void)
@@ -94,7 +77,7 @@ static ssize_t receive(void)
 /* A timestamp takes the room of what the daemon asks for. */
 static bool has_timestamp(void)
 {
-	uint8_t packet[SEGMENT], control[512];
+	uint8_t packet[SEGMENT] = { 0 }, control[512];
 	struct iovec iov = { packet, sizeof(packet) };
 	struct msghdr m = {
 		.msg_iov = &iov,
@@ -143,7 +126,7 @@ static void test_version(void)
 
 int main(void)
 {
-	if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNET : CLONE_NEWNET) || !lo_up()) {
+	if (!own_loopback()) {
 		printf("1..0 # SKIP no network namespace: %s\n", strerror(errno));
 		return 77;
 	}

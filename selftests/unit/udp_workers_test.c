@@ -5,12 +5,9 @@
  * addresses and groups, and reads counters. SANITIZE=thread detects races.
  */
 #include <errno.h>
-#include <net/if.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <xroce/gid.h>
@@ -21,6 +18,7 @@
 #include "daemon/io/verdict.h"
 #include "daemon/udp/udp.h"
 #include "selftests/bpf/rows.h"
+#include "selftests/lib/loopback.h"
 #include "selftests/lib/tap.h"
 
 #define WORKERS 2
@@ -187,16 +185,6 @@ static uint64_t change_tables(const struct worker *worker)
 	return sum;
 }
 
-static bool lo_up(void)
-{
-	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool ok = fd >= 0 && !ioctl(fd, SIOCSIFFLAGS, &r);
-
-	close(fd);
-	return ok;
-}
-
 int main(void)
 {
 	static struct worker worker[WORKERS];
@@ -205,8 +193,7 @@ int main(void)
 	struct xr_stat stat;
 	bool ok = true;
 
-	if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNET : CLONE_NEWNET) || !lo_up() ||
-	    xd_memory_tables_new(4096, UINT32_MAX, &tables)) {
+	if (!own_loopback() || xd_memory_tables_new(4096, UINT32_MAX, &tables)) {
 		printf("1..0 # SKIP no network namespace: %s\n", strerror(errno));
 		return 77;
 	}
