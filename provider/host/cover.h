@@ -16,8 +16,8 @@
 
 struct xp_cover {
 	/* any thread, atomic */
-	uint64_t ns; /* time in which threads of the program received, up to */
-	uint64_t to; /* the end of its last round */
+	uint64_t ns; /* time in which threads of the program have received */
+	uint64_t to; /* end of their last round; what came after it is not in ns */
 
 	/* One thread at a time: the thread whose last break was long, at its end */
 	pthread_t thread;

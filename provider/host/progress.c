@@ -161,8 +161,8 @@ static void spin(struct xp_host *h, uint64_t last_wait)
 }
 
 struct leave {
-	unsigned int taken;
-	unsigned int not_left; /* rounds */
+	unsigned int taken;    /* times in succession that the program took packets left to it */
+	unsigned int not_left; /* rounds until packets are left to it again */
 };
 
 /* There may be packets. Returns true if the program has polled meanwhile. */
