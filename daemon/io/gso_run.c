@@ -30,18 +30,26 @@ static bool continues_ipv6(const uint8_t *first, const uint8_t *ip)
 	       same(first, ip, offsetof(struct xr_ipv6, next_header), XR_IPV6_HLEN);
 }
 
-bool xd_gso_continues(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
-		      const struct xr_meta *b, uint32_t index)
+bool xd_gso_continues_flow(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
+			   const struct xr_meta *b, uint32_t index)
 {
-	uint32_t ip = a->ip_off, udp = a->bth_off - XR_UDP_HLEN, bth = a->bth_off;
+	uint32_t ip = a->ip_off, udp = a->bth_off - XR_UDP_HLEN;
 
-	if (b->ip_off != ip || b->bth_off != bth || b->ip_version != a->ip_version ||
+	if (b->ip_off != ip || b->bth_off != a->bth_off || b->ip_version != a->ip_version ||
 	    !same(first, next, 0, ip))
 		return false;
 	if (!(a->ip_version == 4 ? continues_ipv4(first + ip, next + ip, index)
 				 : continues_ipv6(first + ip, next + ip)))
 		return false;
-	return same(first, next, udp, udp + offsetof(struct xr_udp, len)) &&
+	return same(first, next, udp, udp + offsetof(struct xr_udp, len));
+}
+
+bool xd_gso_continues(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
+		      const struct xr_meta *b, uint32_t index)
+{
+	uint32_t bth = a->bth_off;
+
+	return xd_gso_continues_flow(first, a, next, b, index) &&
 	       same(first, next, bth + offsetof(struct xr_bth, fecn_dqpn),
 		    bth + offsetof(struct xr_bth, ack_psn));
 }

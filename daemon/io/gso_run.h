@@ -29,6 +29,9 @@ struct xd_gso_run {
  */
 bool xd_gso_continues(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
 		      const struct xr_meta *b, uint32_t index);
+/* The same for a frame to any QP of the socket that receives the run */
+bool xd_gso_continues_flow(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
+			   const struct xr_meta *b, uint32_t index);
 /* Adds a frame, whose buffers stay as they are. Returns false if it does not continue the run. */
 bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *frame);
 /* Returns true if the run is worth a system call of its own. */

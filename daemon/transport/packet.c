@@ -37,8 +37,8 @@ uint16_t xt_source_port(const struct xt_tuning *tuning, const struct xt_path *pa
 
 	if (path->udp_sport)
 		return path->udp_sport;
-	if (!v && tuning->one_port)
-		return tuning->ports[0];
+	if (!v && tuning->port_by_slot)
+		return tuning->ports[(dqpn >> 1) % tuning->n_ports];
 	if (!v) {
 		v = qpn * 0x9e3779b1u ^ dqpn;
 		v ^= v >> 16;

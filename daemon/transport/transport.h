@@ -365,10 +365,12 @@ struct xt_tuning {
 	const uint16_t *ports;
 	uint32_t n_ports;
 	/*
-	 * QPs without a flow label use the first port: the kernel takes their packets in one
-	 * message. Those of one thread gain nothing by several ports.
+	 * QPs without a flow label to one slot of the peer (struct xr_slot_entry) have one port:
+	 * the kernel takes their packets in one message. Those to other slots have others, as far
+	 * as there are enough: the peer's kernel may join packets from one port (UDP GRO), and
+	 * gives them all to the socket of the first one.
 	 */
-	bool one_port;
+	bool port_by_slot;
 };
 #define XT_TUNING_DEFAULT                                                                          \
 	{                                                                                          \

@@ -295,6 +295,7 @@ static bool begin(struct xd_udp *u)
 		rx->len = rx->msg[rx->at].msg_len;
 	}
 	write_network(u, &a);
+	rx->sport = a.sport;
 	rx->off = rx->index = 0;
 	rx->unsealed = a.unsealed;
 	rx->packets = a.packets;
@@ -356,9 +357,19 @@ static bool is_delivered(const struct xd_udp *u)
 	return u->delivered && u->delivered[port / 64] >> port % 64 & 1;
 }
 
+/* Notes which socket of the peer the QP of a packet sends to. */
+static void note_peer(struct xd_udp *u, uint32_t qpn, uint16_t port)
+{
+	struct xd_udp_qp *qp = xd_udp_qp_place(u, qpn);
+
+	if (qp->qpn == qpn)
+		qp->peer_port = port;
+}
+
 /* Sets what does not depend on the message. Returns false if the packet is dropped. */
 static bool finish_frame(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f)
 {
+	note_peer(u, f->meta.qpn, u->rx.sport);
 	f->guessed_id = true;
 	f->unsealed = u->rx.unsealed;
 	f->forwarded = false;

@@ -2,7 +2,9 @@
 /*
  * Frames as datagrams. Only what is behind the UDP header is passed to the kernel; the IP header
  * that the engine has built says where it goes. Packets of a QP that wait at the same time form one
- * message, which the kernel segments (UDP_SEGMENT). All messages from one port leave in one call.
+ * message, which the kernel segments (UDP_SEGMENT). So do packets of one length of several QPs, if
+ * one socket of the peer receives for all of them: the first packet says which. All messages from
+ * one port leave in one call.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -50,18 +52,52 @@ void xd_udp_tx_free(struct xd_udp *u)
 
 /* ---- messages ----------------------------------------------------------------------------- */
 
-static uint8_t *last_of(struct xd_udp_tx *tx, uint32_t qpn)
+static uint32_t dest_qpn(const struct xd_udp_frame *f)
 {
-	return &tx->last_of[qpn % (sizeof(tx->last_of) / sizeof(tx->last_of[0]))];
+	const struct xr_bth *bth = (const void *)(f->data + f->meta.bth_off);
+
+	return xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
+}
+
+static uint8_t opcode(const struct xd_udp_frame *f)
+{
+	return f->data[f->meta.bth_off];
+}
+
+static bool is_ack(const struct xd_udp_frame *f)
+{
+	return (opcode(f) & ~XR_CLASS_MASK) == XR_OP_ACK;
+}
+
+static bool is_other_response(const struct xd_udp_frame *f)
+{
+	uint8_t op = opcode(f) & ~XR_CLASS_MASK;
+
+	return op >= XR_OP_READ_RESP_FIRST && op <= XR_OP_ATOMIC_ACK && op != XR_OP_ACK;
+}
+
+/* Returns what is known of the QP that sends a frame. */
+static struct xd_udp_qp *sender(struct xd_udp *u, const struct xd_udp_frame *f)
+{
+	struct xd_udp_qp *qp = xd_udp_qp_place(u, f->meta.qpn);
+	uint32_t dqpn = dest_qpn(f);
+
+	if (qp->qpn != f->meta.qpn)
+		*qp = (struct xd_udp_qp){ .qpn = f->meta.qpn, .dqpn = dqpn };
+	if (qp->dqpn != dqpn) {
+		qp->dqpn = dqpn;
+		qp->peer_port = 0;
+	}
+	return qp;
 }
 
 /* Returns the last message of a QP, NULL if there is none. */
-static struct xd_udp_message *message_of(struct xd_udp_tx *tx, uint32_t qpn)
+static struct xd_udp_message *message_of(struct xd_udp *u, uint32_t qpn)
 {
-	uint8_t at = *last_of(tx, qpn);
-	struct xd_udp_message *m = at ? &tx->message[at - 1] : NULL;
+	const struct xd_udp_qp *qp = xd_udp_qp_place(u, qpn);
 
-	return m && m->qpn == qpn && at - 1u < tx->messages ? m : NULL;
+	return qp->qpn == qpn && qp->last && qp->flush == u->tx.flush ? &u->tx.message[qp->last - 1]
+								      : NULL;
 }
 
 /* Returns true if a message has room for a packet with `size` bytes behind UDP. */
@@ -82,9 +118,29 @@ static uint32_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_frame *f
 	return i;
 }
 
-static void begin_message(struct xd_udp_tx *tx, uint32_t qpn, uint32_t index, uint32_t size)
+/*
+ * Returns the message for several QPs that a packet could join, unless it precedes a message that
+ * the QP has already. Only packets of the same length join it, as a shorter one would be the last.
+ */
+static struct xd_udp_message *shared_message(struct xd_udp *u, const struct xd_udp_qp *qp,
+					     uint32_t size, bool ack)
+{
+	struct xd_udp_tx *tx = &u->tx;
+	uint8_t at = tx->shared[ack];
+	struct xd_udp_message *m = at ? &tx->message[at - 1] : NULL;
+
+	if (!m || !qp->peer_port || m->peer_port != qp->peer_port || m->size != size ||
+	    !has_room(tx, m, size))
+		return NULL;
+	return qp->flush == tx->flush && qp->last > at ? NULL : m;
+}
+
+static struct xd_udp_message *begin_message(struct xd_udp_tx *tx, const struct xd_udp_qp *qp,
+					    uint32_t index, uint32_t size)
 {
 	struct xd_udp_message *m = &tx->message[tx->messages++];
+	const struct xd_udp_frame *f = &tx->frame[index];
+	bool reliable = (opcode(f) & XR_CLASS_MASK) == XR_CLASS_RC;
 
 	*m = (struct xd_udp_message){
 		.first = index,
@@ -92,10 +148,13 @@ static void begin_message(struct xd_udp_tx *tx, uint32_t qpn, uint32_t index, ui
 		.count = 1,
 		.size = size,
 		.total = size,
-		.qpn = qpn,
-		.port = port_of(tx, &tx->frame[index]),
+		.port = port_of(tx, f),
+		.peer_port = reliable ? qp->peer_port : 0,
+		.acks = is_ack(f),
 	};
-	*last_of(tx, qpn) = (uint8_t)tx->messages;
+	if (m->peer_port)
+		tx->shared[m->acks] = (uint8_t)tx->messages;
+	return m;
 }
 
 static void join(struct xd_udp_tx *tx, struct xd_udp_message *m, uint32_t index, uint32_t size)
@@ -105,6 +164,7 @@ static void join(struct xd_udp_tx *tx, struct xd_udp_message *m, uint32_t index,
 	m->count++;
 	m->total += size;
 	m->ended = size < m->size;
+	m->acks &= is_ack(&tx->frame[index]);
 }
 
 /* ---- frames ------------------------------------------------------------------------------- */
@@ -114,45 +174,47 @@ static bool is_full(const struct xd_udp_tx *tx)
 	return tx->frames == XD_UDP_TX_FRAMES || tx->messages == XD_UDP_TX_MESSAGES;
 }
 
-static uint32_t *nearby_qpn(struct xd_udp_tx *tx, uint32_t qpn)
-{
-	return &tx->nearby_qpn[qpn % (sizeof(tx->nearby_qpn) / sizeof(tx->nearby_qpn[0]))];
-}
-
 /*
  * Returns true for a payload that is copied once, when the frame goes to an engine of this host,
  * as the last one of its QP did.
  */
-static bool leaves_payload(struct xd_udp_tx *tx, const struct xt_frame *f)
+static bool leaves_payload(struct xd_udp *u, const struct xt_frame *f)
 {
+	const struct xd_udp_qp *qp = xd_udp_qp_place(u, f->meta.qpn);
+
 	return f->n_payload && f->n_payload <= XD_UDP_PIECES &&
-	       f->len - f->meta.payload_off >= LONG_PAYLOAD &&
-	       *nearby_qpn(tx, f->meta.qpn) == f->meta.qpn;
+	       f->len - f->meta.payload_off >= LONG_PAYLOAD && qp->qpn == f->meta.qpn && qp->nearby;
 }
 
-/*
- * The frame gets the identification that it will have if it continues the last message of its QP,
- * which it does unless that QP is unreliable and sends to another destination now.
- */
+/* Returns the identification of a packet that is going to be put. It is set again then. */
+static uint16_t expected_id(struct xd_udp *u, uint32_t qpn, uint32_t size)
+{
+	const struct xd_udp_message *m = message_of(u, qpn);
+	const struct xd_udp_qp *qp = xd_udp_qp_place(u, qpn);
+
+	if (!m || !has_room(&u->tx, m, size))
+		m = qp->qpn == qpn ? shared_message(u, qp, size, false) : NULL;
+	return m ? (uint16_t)m->count : 0;
+}
+
 bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
 {
-	struct xd_udp_tx *tx = &xd_udp_of(s)->tx;
-	const struct xd_udp_message *m;
+	struct xd_udp *u = xd_udp_of(s);
+	struct xd_udp_tx *tx = &u->tx;
 	uint8_t *data;
 
 	if (is_full(tx))
 		xd_udp_tx_flush(s, false);
 	if (is_full(tx)) {
-		xd_count(&xd_udp_of(s)->stats.tx_full, 1);
+		xd_count(&u->stats.tx_full, 1);
 		return false;
 	}
-	m = message_of(tx, f->meta.qpn);
 	data = tx->area + (size_t)tx->frames * BUFFER;
-	f->ip_id = m && has_room(tx, m, len - f->meta.bth_off) ? (uint16_t)m->count : 0;
+	f->ip_id = expected_id(u, f->meta.qpn, len - f->meta.bth_off);
 	f->len = len;
 	f->nseg = 1;
 	f->seg[0] = (struct xt_seg){ data + -f->meta.payload_off % CACHE_LINE, len };
-	f->unsealed = leaves_payload(tx, f);
+	f->unsealed = leaves_payload(u, f);
 	return true;
 }
 
@@ -164,28 +226,70 @@ static void keep_payload(struct xd_udp_tx *tx, struct xd_udp_frame *slot, const 
 	tx->incomplete |= f->unsealed;
 }
 
+static bool continues(const struct xd_udp_tx *tx, const struct xd_udp_message *m,
+		      const struct xd_udp_frame *f)
+{
+	const struct xd_udp_frame *first = &tx->frame[m->first];
+
+	return xd_gso_continues(first->data, &first->meta, f->data, &f->meta, m->count);
+}
+
+/* The same for a packet of another QP. ACKs stay among themselves, as they leave last. */
+static bool continues_for_peer(const struct xd_udp_tx *tx, const struct xd_udp_message *m,
+			       const struct xd_udp_frame *f)
+{
+	const struct xd_udp_frame *first = &tx->frame[m->first];
+
+	return (opcode(f) & XR_CLASS_MASK) == XR_CLASS_RC && is_ack(f) == m->acks &&
+	       xd_gso_continues_flow(first->data, &first->meta, f->data, &f->meta, m->count);
+}
+
+/* Returns the message that a frame continues, with its identification set to that; NULL: none */
+static struct xd_udp_message *find_message(struct xd_udp *u, const struct xd_udp_qp *qp,
+					   const struct xd_udp_frame *slot,
+					   const struct xt_frame *f, uint32_t size)
+{
+	struct xd_udp_tx *tx = &u->tx;
+	struct xd_udp_message *m = message_of(u, qp->qpn);
+
+	if (m && has_room(tx, m, size)) {
+		xt_icrc_set_id(f, (uint16_t)m->count);
+		if (continues(tx, m, slot))
+			return m;
+	}
+	m = shared_message(u, qp, size, is_ack(slot));
+	if (m) {
+		xt_icrc_set_id(f, (uint16_t)m->count);
+		if (continues_for_peer(tx, m, slot))
+			return m;
+	}
+	xt_icrc_set_id(f, 0);
+	return NULL;
+}
+
 void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *f)
 {
-	struct xd_udp_tx *tx = &xd_udp_of(s)->tx;
+	struct xd_udp *u = xd_udp_of(s);
+	struct xd_udp_tx *tx = &u->tx;
 	uint32_t index = tx->frames++, size = f->len - f->meta.bth_off;
-	struct xd_udp_message *m = message_of(tx, f->meta.qpn);
 	struct xd_udp_frame *slot = &tx->frame[index];
+	struct xd_udp_message *m;
+	struct xd_udp_qp *qp;
 
 	slot->data = f->seg[0].data;
 	slot->len = f->len;
 	slot->next = NONE;
 	slot->meta = f->meta;
 	keep_payload(tx, slot, f);
-	if (m && has_room(tx, m, size)) {
-		xt_icrc_set_id(f, (uint16_t)m->count);
-		if (xd_gso_continues(tx->frame[m->first].data, &tx->frame[m->first].meta,
-				     slot->data, &slot->meta, m->count)) {
-			join(tx, m, index, size);
-			return;
-		}
-	}
-	xt_icrc_set_id(f, 0);
-	begin_message(tx, f->meta.qpn, index, size);
+	tx->responses |= is_other_response(slot);
+	qp = sender(u, slot);
+	m = find_message(u, qp, slot, f, size);
+	if (m)
+		join(tx, m, index, size);
+	else
+		m = begin_message(tx, qp, index, size);
+	qp->last = (uint8_t)(m - tx->message + 1);
+	qp->flush = tx->flush;
 }
 
 /* The buffer is that of the next frame. */
@@ -441,54 +545,33 @@ static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 	}
 }
 
-static uint8_t operation(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
-{
-	const struct xd_udp_frame *f = &tx->frame[m->first];
-
-	return f->data[f->meta.bth_off] & ~XR_CLASS_MASK;
-}
-
-/* Requests that are joined to an ACK keep their order among others. */
-static bool is_ack(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
-{
-	return m->count == 1 && operation(tx, m) == XR_OP_ACK;
-}
-
 /*
- * Returns true if an ACK says that there are receives for more messages, or does not say. A NAK may
+ * Returns true if ACKs say that there are receives for more messages, or do not say. A NAK may
  * leave before requests or behind them.
  */
-static bool has_credits(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
+static bool have_credits(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 {
-	const struct xd_udp_frame *f = &tx->frame[m->first];
-	const struct xr_aeth *aeth =
-		(const void *)(f->data + f->meta.bth_off + sizeof(struct xr_bth));
+	const struct xr_aeth *aeth;
 
-	return xr_be32(aeth->syn_msn) >> 24 & XR_AETH_VALUE_MASK;
-}
+	for (uint32_t i = m->first; i != NONE; i = tx->frame[i].next) {
+		const struct xd_udp_frame *f = &tx->frame[i];
 
-/* Responses of a QP leave in the order of their PSNs, so ACKs may follow requests only. */
-static bool has_other_responses(const struct xd_udp_tx *tx)
-{
-	for (uint32_t i = 0; i < tx->messages; i++) {
-		const struct xd_udp_message *m = &tx->message[i];
-		uint8_t op = m->is_sent ? XR_OP_ACK : operation(tx, m);
-
-		if (op >= XR_OP_READ_RESP_FIRST && op <= XR_OP_ATOMIC_ACK && op != XR_OP_ACK)
-			return true;
+		aeth = (const void *)(f->data + f->meta.bth_off + sizeof(struct xr_bth));
+		if (!(xr_be32(aeth->syn_msn) >> 24 & XR_AETH_VALUE_MASK))
+			return false;
 	}
-	return false;
+	return true;
 }
 
 /* Makes an ACK the last packet of a message, if that has room for it. */
 static void join_ack(struct xd_udp_tx *tx, struct xd_udp_message *m, struct xd_udp_message *ack)
 {
-	struct xd_udp_frame *first = &tx->frame[m->first], *f = &tx->frame[ack->first];
+	struct xd_udp_frame *f = &tx->frame[ack->first];
 
 	if (!has_room(tx, m, ack->size))
 		return;
 	set_id(f, (uint16_t)m->count);
-	if (xd_gso_continues(first->data, &first->meta, f->data, &f->meta, m->count)) {
+	if (continues(tx, m, f)) {
 		join(tx, m, ack->first, ack->size);
 		ack->is_sent = true;
 		tx->unsent--;
@@ -501,12 +584,17 @@ static void join_ack(struct xd_udp_tx *tx, struct xd_udp_message *m, struct xd_u
  * An ACK that waited for a request of its QP leaves in the message of the request: both cost the
  * kernel what one of them costs, here and at the peer.
  */
-static void join_acks(struct xd_udp_tx *tx)
+static void join_acks(struct xd_udp *u)
 {
-	for (uint32_t i = 0; i < tx->messages; i++) {
-		struct xd_udp_message *ack = &tx->message[i], *last = message_of(tx, ack->qpn);
+	struct xd_udp_tx *tx = &u->tx;
 
-		if (last && last != ack && !ack->is_sent && is_ack(tx, ack))
+	for (uint32_t i = 0; i < tx->messages; i++) {
+		struct xd_udp_message *ack = &tx->message[i], *last;
+
+		if (ack->is_sent || !ack->acks || ack->count > 1)
+			continue;
+		last = message_of(u, tx->frame[ack->first].meta.qpn);
+		if (last && !last->acks)
 			join_ack(tx, last, ack);
 	}
 }
@@ -565,13 +653,6 @@ static void read_about(const struct xd_udp_frame *f, struct xd_udp_about *a)
 	a->ttl = ip[7];
 }
 
-static uint32_t dest_qpn(const struct xd_udp_frame *f)
-{
-	const struct xr_bth *bth = (const void *)(f->data + f->meta.bth_off);
-
-	return xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
-}
-
 /* Adds what is behind the UDP header of a frame. Returns the number of pieces. */
 static uint32_t add_frame(struct iovec *iov, const struct xd_udp_frame *f)
 {
@@ -604,20 +685,19 @@ static int send_message_nearby(struct xd_udp *u, int peer, const struct xd_udp_m
 }
 
 /*
- * Notes where the next packets of a QP will go. Those that went nearby and do not any more are
+ * Notes where the next packets of its QPs will go. Those that went nearby and do not any more are
  * completed.
  */
 static void note_way(struct xd_udp *u, const struct xd_udp_message *m, bool nearby)
 {
-	uint32_t *last = nearby_qpn(&u->tx, m->qpn);
+	struct xd_udp_qp *qp;
 
-	if (nearby) {
-		*last = m->qpn;
-		return;
+	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next) {
+		qp = xd_udp_qp_place(u, u->tx.frame[i].meta.qpn);
+		if (qp->qpn == u->tx.frame[i].meta.qpn)
+			qp->nearby = nearby;
 	}
-	if (*last == m->qpn)
-		*last = 0;
-	if (u->tx.incomplete)
+	if (!nearby && u->tx.incomplete)
 		complete_message(u, m);
 }
 
@@ -720,7 +800,7 @@ enum group { BARE_ACKS, REQUESTS, ACKS, ALL };
 
 static enum group group_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
 {
-	return !is_ack(tx, m) ? REQUESTS : has_credits(tx, m) ? ACKS : BARE_ACKS;
+	return !m->acks ? REQUESTS : have_credits(tx, m) ? ACKS : BARE_ACKS;
 }
 
 /* Adds messages from one port. */
@@ -787,9 +867,10 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 		tx->unsent += !tx->message[i].is_sent;
 		ports |= 1u << tx->message[i].port;
 	}
-	in_order = has_other_responses(tx);
+	/* Responses of a QP leave in the order of their PSNs, so ACKs may follow requests only. */
+	in_order = tx->responses;
 	if (!in_order)
-		join_acks(tx);
+		join_acks(u);
 	if (u->nearby && u->nearby->peers)
 		send_nearby(u);
 	else if (tx->incomplete)
@@ -799,6 +880,8 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 		send_from(u, (uint32_t)__builtin_ctz(ports), in_order);
 	if (tx->unsent)
 		return;
-	tx->stalled = tx->incomplete = false;
+	tx->stalled = tx->incomplete = tx->responses = false;
 	tx->frames = tx->messages = 0;
+	tx->shared[0] = tx->shared[1] = 0;
+	tx->flush++;
 }

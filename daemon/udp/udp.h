@@ -43,6 +43,9 @@
 #define XD_UDP_TX_FRAMES 512
 #define XD_UDP_TX_MESSAGES 64
 
+/* QPs about which something is remembered, as a power of 2 */
+#define XD_UDP_QP_BITS 12
+
 /* Room for IP_PKTINFO, IPV6_PKTINFO, TOS or traffic class, TTL or hop limit, segment size */
 #define XD_UDP_CONTROL                                                                             \
 	(CMSG_SPACE(sizeof(struct in_pktinfo)) + CMSG_SPACE(sizeof(struct in6_pktinfo)) +          \
@@ -128,17 +131,19 @@ struct xd_udp_rx {
 	struct xr_bth bth;	       /* of its first packet */
 	struct xd_udp_headers network; /* of the message: Ethernet, IP and UDP headers */
 	uint32_t network_len, ip_off;
+	uint16_t sport;				 /* of the message, host order */
 	struct xd_udp_headers headers[XD_BATCH]; /* of the packets that were passed on */
 };
 
 struct xd_udp_message {
 	uint32_t first, last; /* frames, linked by next */
 	uint32_t count;
-	uint32_t size;	/* bytes behind the UDP header of each frame but the last */
-	uint32_t total; /* of all frames */
-	uint32_t qpn;
-	uint32_t port; /* index of the port that it leaves from */
-	bool ended;    /* the last frame is shorter */
+	uint32_t size;	    /* bytes behind the UDP header of each frame but the last */
+	uint32_t total;	    /* of all frames */
+	uint32_t port;	    /* index of the port that it leaves from */
+	uint16_t peer_port; /* of struct xd_udp_qp; 0: it has packets of one QP */
+	bool acks;	    /* all its packets are ACKs */
+	bool ended;	    /* the last frame is shorter */
 	bool is_sent;
 	bool waits; /* until an engine of this host has room for it */
 };
@@ -150,6 +155,18 @@ struct xd_udp_frame {
 	struct xr_meta meta;
 	uint32_t pieces; /* of the payload, which is not in `data` yet; 0: the frame is complete */
 	struct xt_seg piece[XD_UDP_PIECES];
+};
+
+/*
+ * A QP that sends. All packets from one port of a peer are those of one socket, which receives for
+ * the same QPs.
+ */
+struct xd_udp_qp {
+	uint32_t qpn, dqpn;
+	uint16_t peer_port; /* source port of what it has received from dqpn; 0: nothing yet */
+	bool nearby;	    /* its last message went to an engine of this host */
+	uint8_t last;	    /* index + 1 of its last message, if `flush` is the current one */
+	uint32_t flush;
 };
 
 /* What a message of the kernel refers to */
@@ -180,10 +197,12 @@ struct xd_udp_tx {
 	bool joins;		     /* the kernel segments; atomic */
 	struct xd_udp_frame frame[XD_UDP_TX_FRAMES];
 	struct xd_udp_message message[XD_UDP_TX_MESSAGES];
-	uint8_t last_of[256]; /* by low bits of the QPN: index + 1 of its last message */
-	bool incomplete;      /* frames may have pieces */
-	/* By low bits of the QPN: the QP whose last message went to an engine of this host */
-	uint32_t nearby_qpn[64];
+	struct xd_udp_qp qp[1 << XD_UDP_QP_BITS]; /* by a hash of the QPN: the one that sent last */
+	uint32_t flush;				  /* counts those that have left no message */
+	/* index + 1 of the newest message for several QPs; [1]: of ACKs, [0]: of others */
+	uint8_t shared[2];
+	bool incomplete; /* frames may have pieces */
+	bool responses;	 /* messages may have responses other than ACKs */
 	struct xd_udp_batch batch, single;
 };
 
@@ -222,6 +241,12 @@ static inline struct xd_udp *xd_udp_of(struct xd_socket *s)
 static inline const struct xd_udp *xd_const_udp_of(const struct xd_socket *s)
 {
 	return (const struct xd_udp *)s;
+}
+
+/* Returns the place of a QP, which may have another one. */
+static inline struct xd_udp_qp *xd_udp_qp_place(struct xd_udp *u, uint32_t qpn)
+{
+	return &u->tx.qp[qpn * 0x9e3779b1u >> (32 - XD_UDP_QP_BITS)];
 }
 
 /* Packets that wait for xd_socket_tx_flush() */

@@ -119,7 +119,7 @@ static int tune(struct xp_host *h)
 		t.short_window = t.engine_window;
 	t.ports = xd_const_udp_of(h->socket)->tx.port;
 	t.n_ports = rep->ports;
-	t.one_port = true;
+	t.port_by_slot = true;
 	t.qpn_modulus = rep->qpn_modulus;
 	t.qpn_rest = rep->qpn_rest;
 	return xt_engine_tune(h->engine, &t);

@@ -85,8 +85,9 @@ int xd_udp_sendmsg(int fd, struct msghdr *h)
 	return -1;
 }
 
-/* Messages that wait, and for how many the last call has asked */
+/* Messages that wait, the port that they come from, and for how many the last call has asked */
 static uint32_t waiting, asked;
+static uint16_t from_port;
 
 int xd_udp_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n)
 {
@@ -97,6 +98,7 @@ int xd_udp_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n)
 	for (uint32_t i = 0; i < got; i++) {
 		msg[i].msg_len = XR_BTH_HLEN + XR_ICRC_LEN;
 		msg[i].msg_hdr.msg_controllen = 0;
+		((struct sockaddr_in6 *)msg[i].msg_hdr.msg_name)->sin6_port = htons(from_port);
 	}
 	waiting -= got;
 	return got ? (int)got : -1;
@@ -104,6 +106,7 @@ int xd_udp_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n)
 
 /* The packets that are valid have so many bytes behind the BTH; 0: none is. */
 static uint32_t valid_len;
+static uint32_t valid_qpn;	  /* whose they are */
 static struct xd_headers checked; /* the last ones */
 
 bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
@@ -119,7 +122,8 @@ bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 				  .ip_off = XR_ETH_HLEN,
 				  .bth_off = BTH,
 				  .payload_off = BTH + XR_BTH_HLEN,
-				  .payload_len = (uint16_t)(len - XR_ICRC_LEN) };
+				  .payload_len = (uint16_t)(len - XR_ICRC_LEN),
+				  .qpn = valid_qpn };
 	return true;
 }
 
@@ -179,8 +183,8 @@ static void write_headers(uint8_t *p, uint32_t len, uint8_t opcode, uint32_t qpn
 		p[BTH + XR_BTH_HLEN] = credits;
 }
 
-/* Puts a packet of QP qpn, with `behind` bytes between BTH and ICRC, to wait. */
-static void put(uint8_t opcode, uint32_t qpn, uint32_t behind)
+/* Puts a packet of QP qpn to QP dqpn, with `behind` bytes between BTH and ICRC, to wait. */
+static void put_to(uint8_t opcode, uint32_t qpn, uint32_t dqpn, uint32_t behind)
 {
 	uint32_t len = BTH + XR_BTH_HLEN + behind + XR_ICRC_LEN;
 	struct xt_frame f = {
@@ -192,9 +196,15 @@ static void put(uint8_t opcode, uint32_t qpn, uint32_t behind)
 	};
 
 	xd_udp_tx_get(&udp->socket, len, &f);
-	write_headers(f.seg[0].data, len, opcode, qpn, f.ip_id);
+	write_headers(f.seg[0].data, len, opcode, dqpn, f.ip_id);
 	xt_icrc_seal(f.seg, f.nseg, XR_ETH_HLEN, BTH);
 	xd_udp_tx_put(&udp->socket, &f);
+}
+
+/* The QPN of its peer is the same. */
+static void put(uint8_t opcode, uint32_t qpn, uint32_t behind)
+{
+	put_to(opcode, qpn, qpn, behind);
 }
 
 static void flush(void)
@@ -282,6 +292,81 @@ static void test_apart(void)
 	flush();
 	TAP_OK(n_sent == 2 && sent[0].packets == 1, "and one if the kernel does not segment");
 	udp->tx.joins = true;
+}
+
+/* ---- several QPs -------------------------------------------------------------------------- */
+
+/* QP qpn gets a packet from a port of its peer. */
+static void receive_from(uint32_t qpn, uint16_t port)
+{
+	struct xt_frame frames[XD_BATCH];
+
+	waiting = 1;
+	from_port = port;
+	valid_qpn = qpn;
+	/* without a destination address, the header that is written is that of IPv6 */
+	valid_len = XR_IPV6_HLEN - XR_IPV4_HLEN + XR_ICRC_LEN;
+	xd_udp_recv(&udp->socket, frames, XD_BATCH, 0);
+	valid_len = 0;
+}
+
+static void test_shared_message(void)
+{
+	static const uint16_t ports[] = { 7000, 7000, 7000, 7001 };
+
+	for (uint32_t i = 0; i < 4; i++)
+		put(XR_OP_SEND_ONLY, i + 1, 8);
+	flush();
+	TAP_OK(n_sent == 4, "packets of QPs whose peers are not known are apart");
+
+	for (uint32_t i = 0; i < 4; i++)
+		receive_from(i + 1, ports[i]);
+	for (uint32_t i = 0; i < 4; i++)
+		put(XR_OP_SEND_ONLY, i + 1, 8);
+	flush();
+	TAP_OK(n_sent == 2 && sent[0].segment == 24 && is_sent(0, 0, XR_OP_SEND_ONLY, 1) &&
+		       is_sent(0, 1, XR_OP_SEND_ONLY, 2) && is_sent(0, 2, XR_OP_SEND_ONLY, 3) &&
+		       is_sent(1, 0, XR_OP_SEND_ONLY, 4),
+	       "those whose peers send from one port are one message");
+
+	put(ACK);
+	put(ACK_OF_2);
+	put(SEND);
+	put(XR_OP_SEND_ONLY, 2, 8);
+	put(SEND);
+	flush();
+	TAP_OK(n_sent == 2 && sent[0].packets == 3 && is_sent(0, 2, XR_OP_SEND_ONLY, 1) &&
+		       sent[1].packets == 2 && is_sent(1, 0, XR_OP_ACK, 1) &&
+		       is_sent(1, 1, XR_OP_ACK, 2),
+	       "ACKs are another one, behind requests");
+
+	put(SEND);
+	put(XR_OP_SEND_ONLY, 2, 4);
+	put(XR_OP_SEND_ONLY, 3, 8);
+	put(XR_OP_SEND_ONLY, 2, 4);
+	flush();
+	TAP_OK(n_sent == 3 && sent[1].packets == 2 && is_sent(1, 1, XR_OP_SEND_ONLY, 2),
+	       "a shorter packet joins none of another QP");
+
+	put(ACK_OF_2);
+	put(XR_OP_SEND_ONLY, 1, 0);
+	put(ACK);
+	put(XR_OP_READ_RESP_ONLY, 4, 4);
+	flush();
+	TAP_OK(n_sent == 4 && is_sent(1, 0, XR_OP_SEND_ONLY, 1) && is_sent(2, 0, XR_OP_ACK, 1),
+	       "nor does one a message before its QP's last");
+
+	put(XR_OP_SEND_ONLY, 2, 8);
+	put(XR_CLASS_UC | XR_OP_SEND_ONLY, 1, 8);
+	flush();
+	TAP_OK(n_sent == 2, "packets without ACKs are apart");
+
+	put_to(XR_OP_SEND_ONLY, 1, 9, 8);
+	flush();
+	put(SEND);
+	put(XR_OP_SEND_ONLY, 2, 8);
+	flush();
+	TAP_OK(n_sent == 2, "the port of another peer than before is not known");
 }
 
 /* ---- engines of the same host ------------------------------------------------------------- */
@@ -705,6 +790,7 @@ int main(void)
 	test_send_large();
 	test_receive_near();
 	test_receive_large();
+	test_shared_message();
 	udp->rx_fds = 0;
 	xd_socket_close(&udp->socket);
 	return tap_end();

@@ -707,15 +707,20 @@ static void test_source_port(void)
 	some.ports = ports;
 	some.n_ports = 4;
 	one = some;
-	one.one_port = true;
+	one.port_by_slot = true;
 	TAP_OK(ports_of_qps(&any, &path) > 32, "source ports spread QPs");
 	TAP_OK(ports_of_qps(&some, &path) == 4, "over those that are there");
-	TAP_OK(ports_of_qps(&one, &path) == 1 && xt_source_port(&one, &path, 2, 17) == ports[0],
-	       "with one_port, all QPs use the first one");
+	TAP_OK(ports_of_qps(&one, &path) == 1 &&
+		       xt_source_port(&one, &path, 2, 17) ==
+			       xt_source_port(&one, &path, 2, 17 + 64 * 2),
+	       "with port_by_slot, QPs to one slot of the peer use one port");
+	TAP_OK(xt_source_port(&one, &path, 2, 17) != xt_source_port(&one, &path, 2, 19),
+	       "those to the next slot another one");
 	TAP_OK(ports_of_qps(&any, &other) == 1 && ports_of_qps(&some, &other) == 1,
 	       "the port of a flow label does not depend on the QP");
-	TAP_OK(xt_source_port(&one, &other, 2, 17) == ports[1],
-	       "nor is it the first one for all labels");
+	TAP_OK(xt_source_port(&one, &other, 2, 17) == ports[1] &&
+		       xt_source_port(&one, &other, 2, 19) == ports[1],
+	       "nor on the slot");
 	path.udp_sport = 40000;
 	TAP_OK(xt_source_port(&one, &path, 2, 17) == 40000, "a path may have a port of its own");
 }
