@@ -28,9 +28,10 @@ PROGRAMS += $(BUILD)/libxroce.so.1
 
 # The transport in the program, which libxroce.so loads for direct contexts
 HOST_SRCS := $(addprefix provider/host/, \
-		ah.c captures.c clock.c cover.c cq.c daemon_end.c dm.c engine_ops.c events.c fast_mr.c fault_requests.c faults.c \
-		host.c inbox.c local.c mcast.c memfd.c mr.c mw.c objects.c page.c pd.c peers.c populate.c port.c progress.c \
-		program_exit.c publish.c qp.c reply.c ring.c rounds.c srq.c view.c wake.c xrc.c) \
+		ah.c captures.c channel.c clock.c comp_events.c cover.c cq.c daemon_end.c dm.c engine_ops.c events.c \
+		fast_mr.c fault_requests.c faults.c host.c inbox.c local.c mcast.c memfd.c mr.c mw.c objects.c page.c pd.c \
+		peers.c populate.c port.c progress.c program_exit.c publish.c qp.c reader.c reply.c ring.c rounds.c srq.c \
+		view.c wake.c xrc.c) \
 	$(transport_SRCS) \
 	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c $(fault_SRCS) delay.c frame.c) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \

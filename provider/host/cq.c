@@ -1,79 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Completion channels and completion queues. */
+/* Completion queues. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <xroce/bits.h>
 
 #include "requests.h"
 
-/* ---- channels ----------------------------------------------------------------------------- */
-
-int xp_do_create_channel(struct xp_host *h, struct xp_call *call)
-{
-	struct xp_channel_object *ch = calloc(1, sizeof(*ch));
-	struct xr_handle_rep rep = { 0 };
-	int fds[2], err = ch ? 0 : -ENOMEM;
-
-	if (!err && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
-		err = -errno;
-	if (err) {
-		free(ch);
-		return err;
-	}
-	ch->fd = fds[1];
-	err = shutdown(fds[1], SHUT_RD) ? -errno : 0;
-	if (!err)
-		err = xp_host_add(h, &ch->obj, XP_KIND_CHANNEL);
-	if (err) {
-		close(fds[0]);
-		close(fds[1]);
-		free(ch);
-		return err;
-	}
-	xp_host_enter(h);
-	ch->next = h->channels;
-	h->channels = ch;
-	xp_host_leave_quietly(h);
-	rep.handle = ch->obj.handle;
-	xp_reply(call, &rep, sizeof(rep));
-	call->rep_fds[0] = fds[0];
-	call->rep_nfds = 1;
-	return 0;
-}
-
-int xp_do_destroy_channel(struct xp_host *h, struct xp_call *call)
-{
-	const struct xr_handle_req *q = call->req;
-	struct xp_channel_object *ch = xp_object_get(&h->objects, XP_KIND_CHANNEL, q->handle);
-	struct xp_channel_object **at;
-
-	if (!ch)
-		return -ENOENT;
-	if (ch->obj.refs)
-		return xp_host_refuse(h, -EBUSY, "the channel is used by %u CQs", ch->obj.refs);
-	xp_host_enter(h);
-	for (at = &h->channels; *at != ch; at = &(*at)->next)
-		;
-	*at = ch->next;
-	xp_host_leave_quietly(h);
-	xp_host_del(h, &ch->obj);
-	close(ch->fd);
-	free(ch);
-	return 0;
-}
-
-/* ---- completion queues -------------------------------------------------------------------- */
+/* ---- create ------------------------------------------------------------------------------- */
 
 static void init_events(struct xp_host *h, struct xp_cq_object *cq, uint64_t cookie)
 {
-	cq->completions = (struct xp_event_source){ .fd = cq->channel ? cq->channel->fd : -1,
-						    .cookie = cookie };
-	cq->async = (struct xp_event_source){ .fd = h->env.lent.events,
-					      .async = true,
-					      .cookie = cookie };
+	cq->completions.cookie = cookie;
+	cq->async = (struct xp_event_source){ .fd = h->env.lent.events, .cookie = cookie };
 }
 
 static int check(struct xp_host *h, const struct xr_create_cq_req *q)
@@ -87,6 +26,16 @@ static int check(struct xp_host *h, const struct xr_create_cq_req *q)
 	if (!q->depth || q->depth > XR_MAX_CQE)
 		return xp_host_refuse(h, -EINVAL, "cqe %u, limit %u", q->depth, XR_MAX_CQE);
 	return 0;
+}
+
+static int join_channel(struct xp_host *h, struct xp_channel_object *ch)
+{
+	int err;
+
+	xp_host_enter(h);
+	err = xp_channel_add_cq(ch);
+	xp_host_leave_quietly(h);
+	return err;
 }
 
 int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
@@ -105,6 +54,11 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 	cq->depth = xr_pow2_roundup(q->depth);
 	cq->ring = xp_queue_new(cq->depth, sizeof(struct xr_cqe), &cq->ring_size);
 	err = cq->ring ? xp_host_add(h, &cq->obj, XP_KIND_CQ) : -ENOMEM;
+	if (!err && ch) {
+		err = join_channel(h, ch);
+		if (err)
+			xp_host_del(h, &cq->obj);
+	}
 	if (err) {
 		xp_shared_free(cq->ring, cq->ring_size);
 		free(cq);
@@ -112,8 +66,6 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 	}
 	cq->channel = ch;
 	cq->vector = q->vector;
-	if (ch)
-		ch->obj.refs++;
 	init_events(h, cq, q->cookie);
 	xt_cq_init(&cq->xt, cq->ring, cq->depth);
 	cq->xt.ignore_overrun = q->flags & XR_CQF_IGNORE_OVERRUN;
@@ -230,11 +182,11 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 		xt_cq_drop_held(&cq->xt);
 		xt_cq_moderation_release(h->engine);
 	}
-	rep.comp_events = xp_event_end(h, &cq->completions);
+	if (cq->channel)
+		xp_channel_remove_cq(h, cq->channel, &cq->completions);
+	rep.comp_events = 0; /* none is left */
 	rep.async_events = xp_event_end(h, &cq->async);
 	xp_host_leave_quietly(h);
-	if (cq->channel)
-		cq->channel->obj.refs--;
 	xp_host_del(h, &cq->obj);
 	xp_shared_free(cq->ring, cq->ring_size);
 	free(cq);

@@ -5,6 +5,7 @@
 
 #include "daemon/udp/udp.h"
 #include "internal.h"
+#include "requests.h"
 #include "ring.h"
 
 /* Other threads may be in calls with the descriptors, so these keep their numbers. */
@@ -24,9 +25,22 @@ void xp_give_back_sockets(struct xp_host *h)
 	close(nothing);
 }
 
+static void end_events(struct xp_host *h)
+{
+	struct xp_channel_object *ch;
+
+	/* A round that runs now ends first. */
+	pthread_mutex_lock(&h->lock);
+	h->ended = true;
+	shutdown(h->env.lent.events, SHUT_WR);
+	for (ch = h->channels; ch; ch = ch->next)
+		xp_channel_end(ch);
+	pthread_mutex_unlock(&h->lock);
+}
+
 void xp_daemon_ended(struct xp_host *h)
 {
-	xp_events_end(h);
+	end_events(h);
 	pthread_mutex_lock(&h->lock);
 	xp_give_back_sockets(h);
 	pthread_mutex_unlock(&h->lock);

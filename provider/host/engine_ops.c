@@ -61,7 +61,8 @@ static void op_cq_event(void *ctx, struct xt_cq *cq)
 {
 	struct xp_cq_object *c = cq->owner;
 
-	xp_event_raise(ctx, &c->completions, 0);
+	if (c->channel)
+		xp_channel_raise(ctx, c->channel, &c->completions);
 }
 
 static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)

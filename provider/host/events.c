@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Events, which programs read from sockets as if the daemon had written them. */
+/* Asynchronous events, which programs read from a socket as if the daemon had written them. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -11,10 +11,10 @@
 static bool write_record(struct xp_event_source *src, uint32_t type)
 {
 	const struct xr_async_event ev = { .element = src->cookie, .type = type };
-	size_t len = src->async ? sizeof(ev) : sizeof(ev.element);
 
 	/* the function of the C library is a cancellation point */
-	if (syscall(SYS_sendto, src->fd, &ev, len, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0) < 0 &&
+	if (syscall(SYS_sendto, src->fd, &ev, sizeof(ev), MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0) <
+		    0 &&
 	    errno == EAGAIN)
 		return false;
 	src->written++;
@@ -57,19 +57,6 @@ void xp_events_retry(struct xp_host *h)
 		*at = src->next;
 		src->blocked = false;
 	}
-}
-
-void xp_events_end(struct xp_host *h)
-{
-	struct xp_channel_object *ch;
-
-	/* A round that runs now ends first. */
-	pthread_mutex_lock(&h->lock);
-	h->ended = true;
-	shutdown(h->env.lent.events, SHUT_WR);
-	for (ch = h->channels; ch; ch = ch->next)
-		shutdown(ch->fd, SHUT_WR);
-	pthread_mutex_unlock(&h->lock);
 }
 
 uint32_t xp_event_end(struct xp_host *h, struct xp_event_source *src)

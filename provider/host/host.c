@@ -355,8 +355,11 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.call = call_with_faults,
 	.kick = xp_host_kick,
 	.poll = xp_host_poll,
+	.poll_channel = xp_host_poll_channel,
 	.received = received,
-	.wait = xp_host_wait,
+	.channel = xp_channel_of,
+	.take_event = xp_host_take_event,
+	.wait_event = xp_host_wait_event,
 	.packets = packets,
 	.fault = xt_guard_fault,
 };

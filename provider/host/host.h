@@ -21,6 +21,7 @@
 #include "provider/control/connection.h"
 
 struct xp_host;
+struct xp_channel_object;
 struct xp_ring;
 
 /* What the daemon has lent. xp_host_ops.open() takes the descriptors, also if it fails. */
@@ -77,22 +78,37 @@ struct xp_host_ops {
 	/* A doorbell was rung: sends, unless another thread will. Any thread, also in a signal. */
 	void (*kick)(struct xp_host *h);
 	/*
-	 * A CQ is empty: receives. Returns false if another thread has the engine, which does so
-	 * instead, else there may be completions now. As kick().
+	 * A CQ is empty: receives. Returns false if it did not, since another thread has the
+	 * engine, which does so instead, or since the program has events to take first; else there
+	 * may be completions now. As kick().
+	 */
+	bool (*poll)(struct xp_host *h);
+	/*
+	 * The same for a channel that has no event. If there is one after it, the caller takes it.
 	 * watches: the thread waits until packets() is readable before it comes again, so it has
 	 * a little time for the round of another thread; true if there was a whole one
 	 */
-	bool (*poll)(struct xp_host *h, bool watches);
+	bool (*poll_channel)(struct xp_host *h, struct xp_channel_object *ch, bool watches);
 	/*
 	 * Returns the number of times that any thread has received packets. It grows after they
 	 * have left packets(), and before the events that they cause.
 	 */
 	uint64_t (*received)(const struct xp_host *h);
+	/* Returns a completion channel that call() has created. As call() */
+	struct xp_channel_object *(*channel)(struct xp_host *h, uint32_t handle);
 	/*
-	 * Runs rounds until fd, an event socket, is readable. A cancellation point. Returns 0 or
-	 * -EINTR.
+	 * Takes an event of a channel, and calls taken() before the CQ of the event can be
+	 * destroyed. cookie: of the CQ. Returns 0, -EAGAIN if there is none, or -ENODATA if there
+	 * will be none, as the daemon has ended.
 	 */
-	int (*wait)(struct xp_host *h, int fd);
+	int (*take_event)(struct xp_host *h, struct xp_channel_object *ch,
+			  void (*taken)(uint64_t cookie), uint64_t *cookie);
+	/*
+	 * The same, but runs rounds until there is one. A cancellation point. Returns 0, -ENODATA,
+	 * or -EINTR.
+	 */
+	int (*wait_event)(struct xp_host *h, struct xp_channel_object *ch,
+			  void (*taken)(uint64_t cookie), uint64_t *cookie);
 	/* Returns the socket of packets, which becomes readable when a round would receive. */
 	int (*packets)(const struct xp_host *h);
 	/*

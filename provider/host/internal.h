@@ -17,6 +17,7 @@
 #include "inbox.h"
 #include "objects.h"
 #include "page.h"
+#include "reader.h"
 #include "view.h"
 
 /* QPs of one context. A slot has 2^17 QPNs, so each place has 8 of them in turn. */
@@ -79,6 +80,7 @@ struct xp_host {
 	struct xt_flow flow; /* of all QPs */
 	uint64_t now;
 	struct xp_channel_object *channels;
+	struct xp_channel_object *takes; /* the thread takes an event of it next; NULL: of none */
 	struct xp_view view;
 	struct xp_page page;
 	struct xp_faults faults;
@@ -106,6 +108,7 @@ struct xp_host {
 	uint32_t at_once; /* of these, the first ones that send */
 	uint32_t group;	  /* then each that is a multiple of it; 0: all */
 	bool gathered;	  /* some did not send, since the last tick of the progress thread */
+	struct xp_reader reader;
 	uint64_t active;  /* time of the last round of a thread of the program */
 	uint64_t watched; /* when a thread of the program was last about to wait for a packet */
 	struct xp_cover cover;
@@ -120,8 +123,12 @@ struct xp_host {
 /* ---- rounds.c ---- */
 
 void xp_host_kick(struct xp_host *h);
-bool xp_host_poll(struct xp_host *h, bool watches);
-int xp_host_wait(struct xp_host *h, int fd);
+bool xp_host_poll(struct xp_host *h);
+bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool watches);
+int xp_host_wait_event(struct xp_host *h, struct xp_channel_object *ch,
+		       void (*taken)(uint64_t cookie), uint64_t *cookie);
+int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,
+		       void (*taken)(uint64_t cookie), uint64_t *cookie);
 /*
  * The engine for a request: waits for the lock. Leaving runs what became due; leaving quietly does
  * not, as nothing did.
@@ -169,18 +176,12 @@ void xp_progress_due(struct xp_host *h, bool left);
 
 extern const struct xt_ops xp_engine_ops;
 
-/* ---- events.c ---- */
-
-/*
- * The daemon has ended: programs read the end of all sockets of events, once they have read what
- * was written to them. That is IBV_EVENT_DEVICE_FATAL. Any thread, which does not have the engine
- */
-void xp_events_end(struct xp_host *h);
-
 /* ---- daemon_end.c ---- */
 
 /*
- * The daemon has ended: the objects are gone, as those of a device that was removed. Its sockets
+ * The daemon has ended: programs read the end of all events, once they have read what was raised
+ * before. That is IBV_EVENT_DEVICE_FATAL. The objects are gone, as those of a device that was
+ * removed. Its sockets
  * are given back, as another daemon cannot have the port before.
  */
 void xp_daemon_ended(struct xp_host *h);

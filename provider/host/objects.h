@@ -3,6 +3,7 @@
 #ifndef XP_HOST_OBJECTS_H
 #define XP_HOST_OBJECTS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -51,10 +52,9 @@ void *xp_object_get(const struct xp_objects *o, enum xp_kind kind, uint32_t hand
 /* Returns an object of the kind, NULL if there is none. */
 void *xp_object_any(const struct xp_objects *o, enum xp_kind kind);
 
-/* Where the events of an object go. Events of one type that were not written yet are one. */
+/* The asynchronous events of an object. Those of one type that were not written yet are one. */
 struct xp_event_source {
-	int fd;	    /* -1: none */
-	bool async; /* records are struct xr_async_event, else the cookie only */
+	int fd; /* -1: none */
 	uint64_t cookie;
 	uint32_t pending; /* bit by type */
 	uint32_t written;
@@ -67,10 +67,25 @@ struct xp_pd {
 	uint32_t number; /* in keys and QPs */
 };
 
+/* The completion events of a CQ */
+struct xp_comp_events {
+	uint64_t cookie;
+	uint32_t count; /* that were raised and not taken; atomic */
+};
+
+/* See channel.c. */
 struct xp_channel_object {
 	struct xp_object obj;
-	int fd; /* end to write to */
 	struct xp_channel_object *next;
+	int fd; /* an eventfd */
+	/* CQs with events, from head on, modulo size: a power of 2 */
+	struct xp_comp_events **queue;
+	uint32_t size;
+	uint32_t tail; /* of the thread that has the engine; others read it, atomic */
+	uint32_t head; /* of the thread that has `taking` */
+	bool signaled; /* fd was written to, or is about to be; atomic */
+	bool ended;    /* no more events: fd stays readable; atomic */
+	pthread_mutex_t taking;
 };
 
 struct xp_cq_object {
@@ -82,7 +97,8 @@ struct xp_cq_object {
 	uint32_t vector;
 	bool moderated; /* the engine has room for its timer */
 	struct xp_channel_object *channel;
-	struct xp_event_source completions, async;
+	struct xp_comp_events completions;
+	struct xp_event_source async;
 };
 
 struct xp_xrcd_object {

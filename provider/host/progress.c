@@ -52,12 +52,20 @@
 #define BUSY_NS 20000u
 #define STACK (128u << 10)
 
+/* Returns true if the program takes events now. When there are no more, it receives. */
+static bool takes_events(const struct xp_host *h, uint64_t now)
+{
+	return xp_reader_takes(&h->reader, now, XP_WATCH_NS);
+}
+
 static enum xp_polls look(const struct xp_host *h, struct xp_cover_look *l, uint64_t now)
 {
 	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED);
 	enum xp_polls polls = xp_cover_look(&h->cover, l,
 					    __atomic_load_n(&h->entered, __ATOMIC_RELAXED), now);
 
+	if (takes_events(h, now))
+		return XP_POLLS;
 	return polls == XP_POLLS && now > last + XP_WATCH_NS ? XP_POLLS_NOT : polls;
 }
 
@@ -132,7 +140,9 @@ static bool tick(struct xp_host *h, struct xp_cover_look *l)
 			wait = FIRST_TICK_NS << unknown++;
 			xp_host_progress_round(h, false, &held);
 		} else {
-			wait = held ? XP_ANSWER_NS : next_tick(h, now, now - began, &soon);
+			wait = held && !takes_events(h, now)
+				       ? XP_ANSWER_NS
+				       : next_tick(h, now, now - began, &soon);
 			unknown = 0;
 		}
 	} while (!stopped(h) && polls != XP_POLLS_NOT && unknown < UNKNOWN_LOOKS);
@@ -196,11 +206,12 @@ static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leav
 
 	leave->taken = 0;
 	while (!stopped(h)) {
+		if (packets && takes_events(h, xp_host_clock()))
+			break;
 		if (packets && leave_to_program(h, leave)) {
 			if (leave->taken < TAKEN)
 				continue;
-			xp_cover_start(&h->cover, l);
-			return;
+			break;
 		}
 		if (idle_since)
 			last_wait = xp_host_clock() - idle_since;
@@ -231,6 +242,7 @@ static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leav
 		packets = sleep_until(h, true, next);
 		__atomic_store_n(&h->wakes_at, 0, __ATOMIC_RELAXED);
 	}
+	xp_cover_start(&h->cover, l);
 }
 
 static void *progress_main(void *arg)

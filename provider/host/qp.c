@@ -190,9 +190,7 @@ static int build_qp(struct xp_host *h, struct xp_qp_object *qp, const struct xr_
 
 	qp->type = q->type;
 	qp->sq_sig_all = q->sq_sig_all;
-	qp->async = (struct xp_event_source){ .fd = h->env.lent.events,
-					      .async = true,
-					      .cookie = q->cookie };
+	qp->async = (struct xp_event_source){ .fd = h->env.lent.events, .cookie = q->cookie };
 	set_caps(qp, q);
 	err = alloc_queues(qp);
 	if (!err)

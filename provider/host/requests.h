@@ -81,9 +81,30 @@ void xp_shared_free(void *p, size_t size); /* NULL allowed */
 struct xr_queue *xp_queue_new(uint32_t depth, uint32_t stride, size_t *size);
 struct xr_shm_ref xp_shared_ref(const void *p, size_t size);
 
+/* ---- channel.c ---- */
+
+/* See struct xp_host_ops. */
+struct xp_channel_object *xp_channel_of(struct xp_host *h, uint32_t handle);
+
+/* ---- comp_events.c: all but xp_channel_take() are for the thread that has the engine ---- */
+
+/* Raises a completion event. */
+void xp_channel_raise(struct xp_host *h, struct xp_channel_object *ch, struct xp_comp_events *e);
+/* There are no more events: the daemon has ended. */
+void xp_channel_end(struct xp_channel_object *ch);
+/* A CQ joins a channel. Returns 0 or -ENOMEM. */
+int xp_channel_add_cq(struct xp_channel_object *ch);
+/* It leaves. Its events that were not taken are dropped. */
+void xp_channel_remove_cq(struct xp_host *h, struct xp_channel_object *ch,
+			  struct xp_comp_events *e);
+/* See take_event() of struct xp_host_ops. */
+int xp_channel_take(struct xp_channel_object *ch, void (*taken)(uint64_t cookie), uint64_t *cookie);
+
+/* ---- events.c ---- */
+
 /*
- * Raises an event. Entered. The number of written events is part of the reply when the object is
- * destroyed.
+ * Raises an asynchronous event. Entered. The number of written events is part of the reply when the
+ * object is destroyed.
  */
 void xp_event_raise(struct xp_host *h, struct xp_event_source *src, uint32_t type);
 /* Writes events that had to wait. Entered. */

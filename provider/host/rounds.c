@@ -85,6 +85,7 @@ static void answer_doorbells(struct xp_host *h)
 {
 	__u64 bits0 = take(&h->doorbell->bits0), bits1, bits2;
 
+	xp_reader_sends(&h->reader);
 	while (bits0) {
 		uint32_t middle = xr_next_bit(&bits0);
 
@@ -221,6 +222,7 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 
 	__atomic_store_n(&h->rounds, h->rounds + 1, __ATOMIC_SEQ_CST);
 	begin(h);
+	xp_reader_polls(&h->reader);
 	if (rung)
 		answer_doorbells(h);
 	n = receive(h);
@@ -406,11 +408,20 @@ static bool gathers(struct xp_host *h)
 	return true;
 }
 
+/* Returns true if the reader of events leaves what it posts. A tick sends it at the latest. */
+static bool leaves_post(struct xp_host *h)
+{
+	if (!xp_reader_leaves(&h->reader, true))
+		return false;
+	__atomic_store_n(&h->gathered, true, __ATOMIC_RELAXED);
+	return true;
+}
+
 void xp_host_kick(struct xp_host *h)
 {
 	int saved = errno;
 
-	if (gathers(h))
+	if (leaves_post(h) || (!xp_reader_posts(&h->reader) && gathers(h)))
 		return;
 	if (try_enter(h)) {
 		do_posted(h);
@@ -472,7 +483,36 @@ static void open_or_close_inbox(struct xp_host *h)
 	}
 }
 
-bool xp_host_poll(struct xp_host *h, bool watches)
+bool xp_host_poll(struct xp_host *h)
+{
+	int saved = errno;
+	unsigned int n;
+
+	if (xp_reader_leaves(&h->reader, false) || !try_enter(h))
+		return false;
+	n = do_round(h, true, KEEP_NS);
+	open_or_close_inbox(h);
+	note_poll(h, XP_COVER_NS, n);
+	leave(h);
+	errno = saved;
+	return true;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,
+		       void (*taken)(uint64_t cookie), uint64_t *cookie)
+{
+	int err = xp_channel_take(ch, taken, cookie);
+
+	if (!err && xp_reader_took(&h->reader, xp_host_clock()) && try_enter(h)) {
+		do_posted(h);
+		leave(h);
+	}
+	return err;
+}
+
+bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool watches)
 {
 	int saved = errno;
 	bool done = false, entered;
@@ -482,9 +522,11 @@ bool xp_host_poll(struct xp_host *h, bool watches)
 		__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
 	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {
+		h->takes = ch;
 		n = watches ? last_rounds(h, true, KEEP_NS) : do_round(h, true, KEEP_NS);
 		if (!watches)
 			open_or_close_inbox(h);
+		h->takes = NULL;
 		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
 		leave(h);
 	}
@@ -504,44 +546,56 @@ static bool signals_interrupt(void)
 	return false;
 }
 
-static void wait_round(struct xp_host *h)
+static void wait_round(struct xp_host *h, struct xp_channel_object *ch)
 {
 	int saved = errno;
 
 	pthread_mutex_lock(&h->lock);
 	__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
 	if (!h->ended) {
+		h->takes = ch;
 		last_rounds(h, false, 0);
+		h->takes = NULL;
 		note_poll(h, XP_WATCH_NS, true);
 	}
 	leave(h);
 	errno = saved;
 }
 
-int xp_host_wait(struct xp_host *h, int fd)
+/* Waits for a packet, an event, or the next timer. */
+static int wait_once(const struct xp_host *h, const struct xp_channel_object *ch)
 {
 	struct pollfd p[] = {
-		{ .fd = fd, .events = POLLIN },
+		{ .fd = ch->fd, .events = POLLIN },
 		{ .fd = h->socket->fd, .events = POLLIN },
 	};
-	struct timespec ts = { 0 }, *timeout;
-	uint64_t next, now;
+	uint64_t next = __atomic_load_n(&h->next, __ATOMIC_RELAXED), now = xp_host_clock();
+	struct timespec ts = { 0 };
 
-	for (;;) {
-		wait_round(h);
-		next = __atomic_load_n(&h->next, __ATOMIC_RELAXED);
-		now = xp_host_clock();
-		timeout = next == XT_NEVER ? NULL : &ts;
-		if (timeout && next > now)
-			ts = (struct timespec){ .tv_sec = (time_t)((next - now) / 1000000000),
-						.tv_nsec = (long)((next - now) % 1000000000) };
-		else
-			ts = (struct timespec){ 0 };
-		if (ppoll(p, 2, timeout, NULL) < 0 && errno == EINTR && signals_interrupt())
-			return -EINTR;
-		if (p[0].revents)
-			return 0;
-	}
+	if (next > now)
+		ts = (struct timespec){ .tv_sec = (time_t)((next - now) / 1000000000),
+					.tv_nsec = (long)((next - now) % 1000000000) };
+	if (ppoll(p, 2, next == XT_NEVER ? NULL : &ts, NULL) < 0 && errno == EINTR &&
+	    signals_interrupt())
+		return -EINTR;
+	return 0;
+}
+
+int xp_host_wait_event(struct xp_host *h, struct xp_channel_object *ch,
+		       void (*taken)(uint64_t cookie), uint64_t *cookie)
+{
+	int err;
+
+	do {
+		wait_round(h, ch);
+		err = xp_host_take_event(h, ch, taken, cookie);
+		if (err != -EAGAIN)
+			return err;
+		err = wait_once(h, ch);
+		if (!err)
+			err = xp_host_take_event(h, ch, taken, cookie);
+	} while (err == -EAGAIN);
+	return err;
 }
 
 /* ---- the progress thread ------------------------------------------------------------------ */

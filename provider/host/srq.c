@@ -49,9 +49,7 @@ static int build(struct xp_host *h, struct xp_srq_object *srq, const struct xr_c
 	err = srq->ring ? xp_host_add(h, &srq->obj, XP_KIND_SRQ) : -ENOMEM;
 	if (err)
 		return err;
-	srq->async = (struct xp_event_source){ .fd = h->env.lent.events,
-					       .async = true,
-					       .cookie = q->cookie };
+	srq->async = (struct xp_event_source){ .fd = h->env.lent.events, .cookie = q->cookie };
 	xt_srq_init(&srq->xt, srq->ring, depth, max_sge, srq->pd->number);
 	srq->xt.owner = srq;
 	err = give_number(h, srq);

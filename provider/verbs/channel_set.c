@@ -17,16 +17,6 @@ static int add_to_set(const struct xp_channel *ch, int fd)
 	return epoll_ctl(ch->ibch.fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-int xp_channel_make_set(struct xp_channel *ch)
-{
-	int set = epoll_create1(EPOLL_CLOEXEC);
-
-	if (set < 0)
-		return -errno;
-	ch->ibch.fd = set;
-	return fcntl(ch->events->fd, F_SETFL, O_NONBLOCK) ? -errno : add_to_set(ch, ch->events->fd);
-}
-
 bool xp_channel_never_blocks(const struct xp_channel *ch)
 {
 	int flags = fcntl(ch->ibch.fd, F_GETFL);
@@ -74,7 +64,7 @@ void xp_channel_events_only(struct xp_channel *ch)
 
 void xp_channel_close_set(struct xp_channel *ch)
 {
-	if (ch->ibch.fd == ch->events->fd)
+	if (!ch->host)
 		return;
 	close(ch->ibch.fd);
 	stop_waking(ch);

@@ -8,15 +8,15 @@
 struct xp_channel;
 
 /*
- * Their descriptor is an epoll set of the event socket. For a program that never blocks on the
- * channel, the socket of packets is in it, too: a packet wakes the program, which runs a round in
- * ibv_get_cq_event(). If the round makes no event, as the packet was an ACK or a part of a message,
- * that function returns an early one: comp_channel.c. The socket is in one set of the context: the
- * round makes the descriptors of all channels readable that have events, and a packet wakes no more
- * of them. For programs that wait for the descriptor of a channel that blocks, another thread runs
- * the round.
+ * Their descriptor is an epoll set, readable while there are events. For a program that never
+ * blocks on the channel, the socket of packets is in it, too: a packet wakes the program, which
+ * runs a round in ibv_get_cq_event(). If the round makes no event, as the packet was an ACK or a
+ * part of a message, that function returns an early one: comp_channel.c. The socket is in one set
+ * of the context: the round makes the descriptors of all channels readable that have events, and a
+ * packet wakes no more of them. For programs that wait for the descriptor of a channel that blocks,
+ * another thread runs the round.
  */
-int xp_channel_make_set(struct xp_channel *ch);
+
 /* Returns true if the program has set O_NONBLOCK. */
 bool xp_channel_never_blocks(const struct xp_channel *ch);
 /* A CQ of the channel, of any context, was armed. */
@@ -26,7 +26,7 @@ void xp_channel_armed(struct xp_channel *ch);
  * be armed for solicited events only. From now on, packets do not make the descriptor readable.
  */
 void xp_channel_events_only(struct xp_channel *ch);
-/* Closes the descriptor of the channel unless it is the event socket itself. */
+/* Closes the descriptor, unless the context is not direct: then it is the event socket. */
 void xp_channel_close_set(struct xp_channel *ch);
 
 #endif /* XP_CHANNEL_SET_H */

@@ -57,13 +57,26 @@ static struct xp_cq *make_early_event(struct xp_channel *ch, bool unsure)
 	pthread_mutex_lock(&ch->ibch.context->mutex);
 	for (cq = ch->cqs; cq && !take_arming(cq, received, unsure); cq = cq->next_on_channel)
 		;
-	if (cq) {
-		pthread_mutex_lock(&ch->events->lock);
+	if (cq)
 		cq->comp_early++;
-		pthread_mutex_unlock(&ch->events->lock);
-	}
 	pthread_mutex_unlock(&ch->ibch.context->mutex);
 	return cq;
+}
+
+static void count_taken(uint64_t cookie)
+{
+	((struct xp_cq *)(uintptr_t)cookie)->comp_read++;
+}
+
+static int take(struct xp_channel *ch, struct xp_cq **cq)
+{
+	const struct xp_context *ctx = ch->ctx;
+	uint64_t cookie;
+	int err = ctx->host_ops->take_event(ctx->host, ch->host, count_taken, &cookie);
+
+	if (!err)
+		*cq = (struct xp_cq *)(uintptr_t)cookie;
+	return err;
 }
 
 /*
@@ -71,45 +84,70 @@ static struct xp_cq *make_early_event(struct xp_channel *ch, bool unsure)
  * that they cause is done then, as rounds follow each other. If another thread does not end its
  * round soon, they may still be in the socket.
  */
-static int read_after_round(struct xp_channel *ch, struct xp_cq **cq)
+static int take_after_round(struct xp_channel *ch, struct xp_cq **cq)
 {
 	const struct xp_context *ctx = ch->ctx;
 	const struct xp_channel *wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
-	bool done = ctx->host_ops->poll(ctx->host, wakes);
-	int err;
+	bool done = ctx->host_ops->poll_channel(ctx->host, ch->host, wakes);
+	int err = take(ch, cq);
 
-	err = xp_event_read(ch->events, cq, cq_counter);
 	if (err != -EAGAIN || wakes != ch)
 		return err;
 	*cq = make_early_event(ch, !done);
 	return *cq ? 0 : -EAGAIN;
 }
 
-/*
- * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
- * packet wakes it without another thread in between.
- */
-static int read_direct(struct xp_channel *ch, struct xp_cq **cq)
+static int wait_direct(struct xp_channel *ch, struct xp_cq **cq)
 {
 	const struct xp_context *ctx = ch->ctx;
-	int err;
+	uint64_t cookie;
+	int err = ctx->host_ops->wait_event(ctx->host, ch->host, count_taken, &cookie);
 
-	if (xp_channel_never_blocks(ch)) {
-		err = read_after_round(ch, cq);
-		/* Another thread may just be writing the event of the CQ that was armed. */
-		if (err == -EAGAIN && __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED) == ch)
-			err = read_after_round(ch, cq);
+	if (!err)
+		*cq = (struct xp_cq *)(uintptr_t)cookie;
+	return err;
+}
+
+/*
+ * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
+ * packet wakes it without another thread in between. Events that are there need no round.
+ */
+static int take_direct(struct xp_channel *ch, struct xp_cq **cq)
+{
+	const struct xp_context *ctx = ch->ctx;
+	int err = take(ch, cq);
+
+	if (err != -EAGAIN)
 		return err;
-	}
-	do {
-		err = ctx->host_ops->wait(ctx->host, ch->events->fd);
-		if (!err)
-			err = xp_event_read(ch->events, cq, cq_counter);
-	} while (err == -EAGAIN); /* another thread has read it */
+	if (!xp_channel_never_blocks(ch))
+		return wait_direct(ch, cq);
+	err = take_after_round(ch, cq);
+	/* Another thread may just be raising the event of the CQ that was armed. */
+	if (err == -EAGAIN && __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED) == ch)
+		err = take_after_round(ch, cq);
 	return err;
 }
 
 /* ---- all channels -------------------------------------------------------------- */
+
+/* Where its events come from. Takes fd, its descriptor. */
+static int open_events(struct xp_channel *ch, int fd)
+{
+	struct xp_context *ctx = ch->ctx;
+
+	ch->ibch.fd = fd;
+	if (ctx->host) {
+		pthread_mutex_lock(&ctx->conn_lock);
+		ch->host = ctx->host_ops->channel(ctx->host, ch->handle);
+		pthread_mutex_unlock(&ctx->conn_lock);
+		return 0;
+	}
+	ch->events = xp_event_socket_new(fd, sizeof(uint64_t));
+	if (ch->events)
+		return 0;
+	close(fd);
+	return xp_refuse_memory("ibv_create_comp_channel");
+}
 
 struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 {
@@ -131,25 +169,16 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 	if (!err && !call.rep_nfds)
 		err = -EPROTO;
 	if (!err) {
-		ch->events = xp_event_socket_new(fd, sizeof(uint64_t));
-		if (!ch->events) {
-			close(fd);
+		ch->handle = rep.handle;
+		err = open_events(ch, fd);
+		if (err)
 			xp_release(ch->ctx, XR_MSG_DESTROY_CHANNEL, rep.handle, NULL);
-			err = xp_refuse_memory("ibv_create_comp_channel");
-		}
 	}
 	if (err) {
 		free(ch);
 		return xp_null(err);
 	}
 	ch->ibch.context = ch->ctx->shown;
-	ch->ibch.fd = fd;
-	ch->handle = rep.handle;
-	err = ch->ctx->host ? xp_channel_make_set(ch) : 0;
-	if (err) {
-		xp_destroy_comp_channel(&ch->ibch);
-		return xp_null(err);
-	}
 	return &ch->ibch;
 }
 
@@ -186,9 +215,7 @@ static struct xp_cq *notify_armed_cq(struct xp_channel *ch)
 	for (cq = ch->cqs; cq; cq = cq->next_on_channel) {
 		if (xp_cq_has_work(cq) &&
 		    __atomic_exchange_n(&cq->ring.queue->word, 0, __ATOMIC_ACQ_REL)) {
-			pthread_mutex_lock(&ch->events->lock);
 			cq->comp_early++;
-			pthread_mutex_unlock(&ch->events->lock);
 			break;
 		}
 	}
@@ -205,7 +232,7 @@ int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **
 
 	if (xp_health(ctx) == XP_FORKED)
 		return xp_fail(xp_refuse("ibv_get_cq_event", EIO, "%s", XP_FORKED_TEXT));
-	err = ctx->host ? read_direct(ch, &cq) : xp_event_read(ch->events, &cq, cq_counter);
+	err = ctx->host ? take_direct(ch, &cq) : xp_event_read(ch->events, &cq, cq_counter);
 	if (err == -ENODATA) {
 		xp_set_gone(ctx);
 		cq = notify_armed_cq(ch);

@@ -7,6 +7,7 @@
 
 #include "provider/verbs/event_socket.h"
 
+struct xp_channel_object;
 struct xp_context;
 struct xp_cq;
 
@@ -14,9 +15,10 @@ struct xp_channel {
 	struct ibv_comp_channel ibch;
 	struct xp_context *ctx; /* of this process: child.h */
 	uint32_t handle;
-	struct xp_event_socket *events;
-	struct xp_cq *cqs; /* under the mutex of struct ibv_context */
-	bool events_only;  /* packets do not make the descriptor readable: channel_set.h; atomic */
+	struct xp_event_socket *events; /* NULL: the context is direct */
+	struct xp_channel_object *host; /* NULL: it is not */
+	struct xp_cq *cqs;		/* under the mutex of struct ibv_context */
+	bool events_only; /* packets do not make the descriptor readable: channel_set.h; atomic */
 };
 
 static inline struct xp_channel *xp_channel(struct ibv_comp_channel *ibch)

@@ -174,7 +174,7 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 		return -err;
 	}
 	if (xp_health(ctx) != XP_FORKED) {
-		if (ibcq->channel)
+		if (ibcq->channel && !ctx->host)
 			xp_event_forget(xp_channel(ibcq->channel)->events, (uintptr_t)cq,
 					rep.comp_events, &cq->comp_read);
 		xp_event_forget(ctx->async, (uintptr_t)cq, rep.async_events, &cq->async_read);

@@ -36,8 +36,8 @@ struct xp_cq {
 	struct xp_qp **qps; /* the QPs that complete here, hashed by QPN */
 	uint32_t qp_mask, nqps;
 	struct xp_srq *srqs; /* the XRC SRQs that complete here */
-	uint32_t comp_read;  /* events read; under the lock of the channel's event socket */
-	uint32_t comp_early; /* events without a record in that socket; under the same lock */
+	uint32_t comp_read;  /* events read; under the lock of the channel's events */
+	uint32_t comp_early; /* others; under the mutex of struct ibv_context */
 	uint64_t armed_at; /* direct contexts: received(), when it was armed; under the CQ's lock */
 	uint32_t async_read; /* events read; under the lock of the context's event socket */
 	bool unpolled_event; /* an event was read, and the CQ was not polled since; atomic */

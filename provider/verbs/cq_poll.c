@@ -208,7 +208,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	}
 	xp_check_health(ctx);
 	if (ctx->host)
-		return ctx->host_ops->poll(ctx->host, false) ? poll_again(cq, n, wc) : 0;
+		return ctx->host_ops->poll(ctx->host) ? poll_again(cq, n, wc) : 0;
 	xp_pause(cq, &pause);
 	return 0;
 }
@@ -261,7 +261,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 		return 0;
 	}
 	xp_check_health(ctx);
-	if (ctx->host && ctx->host_ops->poll(ctx->host, false)) {
+	if (ctx->host && ctx->host_ops->poll(ctx->host)) {
 		xp_lock(&cq->lock);
 		got = poll_one(cq, cqe);
 		xp_unlock(&cq->lock);

@@ -41,7 +41,8 @@ $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap
 
 .PHONY: unit
 unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS)) ## run the unit tests
-unit: $(addprefix $(BUILD)/selftests/unit/,capture capture_direct cover fault gso inbox interval nap pma udp way)
+unit: $(addprefix $(BUILD)/selftests/unit/,capture capture_direct channel cover fault gso inbox interval nap pma reader \
+	udp way)
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done
 $(eval $(call test_program,unit/hash,selftests/unit/hash_test.c daemon/io/hash.c,,-lpthread,,parallel))
 # The frames and tables of selftests/bpf, without its programs
@@ -59,3 +60,6 @@ $(eval $(call test_program,unit/udp,selftests/unit/udp_test.c daemon/io/gso_run.
 $(eval $(call test_program,unit/inbox,selftests/unit/inbox_test.c $(addprefix provider/host/,inbox.c memfd.c),,,,parallel))
 $(eval $(call test_program,unit/cover,selftests/unit/cover_test.c provider/host/cover.c,,-lpthread,,parallel))
 $(eval $(call test_program,unit/way,selftests/unit/way_test.c $(way_SRCS),,,,parallel))
+$(eval $(call test_program,unit/reader,selftests/unit/reader_test.c provider/host/reader.c,,-lpthread,,parallel))
+$(eval $(call test_program,unit/channel,selftests/unit/channel_test.c $(addprefix provider/host/,channel.c \
+	comp_events.c reader.c),,-lpthread,,parallel))
