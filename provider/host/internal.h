@@ -107,7 +107,6 @@ struct xp_host {
 	uint32_t posts; /* calls that posted since the last poll; inexact if several threads post */
 	uint32_t at_once; /* of these, the first ones that send */
 	uint32_t group;	  /* then each that is a multiple of it; 0: all */
-	bool gathered;	  /* some did not send, since the last tick of the progress thread */
 	struct xp_reader reader;
 	uint64_t active;  /* time of the last round of a thread of the program */
 	uint64_t watched; /* when a thread of the program was last about to wait for a packet */
@@ -144,6 +143,8 @@ void xp_host_round(struct xp_host *h);
  * *held: ACKs wait for an answer of the program, XP_ANSWER_NS at most.
  */
 int xp_host_progress_round(struct xp_host *h, bool spins, bool *held);
+/* Returns true if posts wait for the next poll of the program. */
+bool xp_host_has_posts(const struct xp_host *h);
 /*
  * Sends what waits for the next poll of the program, if no other thread has the engine, and ACKs
  * that wait too long for an answer. Returns true if ACKs go on waiting.

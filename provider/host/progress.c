@@ -19,14 +19,16 @@
 /*
  * Ticks come in an eighth of the time that the program has polled so far. So much may a peer lose
  * if the program polls no more, and its packets wait for the next tick. A tick takes 10 to 60 us
- * from a program that has this thread on its processor. Ticks come sooner if the program has left
- * posts to its next poll in one of the last ticks, or waits for packets now and then.
+ * from a program that has this thread on its processor. Ticks come sooner if the program has not
+ * sent what it had posted before one of the last ones, or waits for packets now and then.
  */
 #define FIRST_TICK_NS 50000u
 #define LAST_TICK_NS 3200000u
 #define SOON_TICK_NS 800000u
 #define SOON_TICKS 8
 #define NEXT_TICK(polled_ns) ((polled_ns) / 8)
+/* What a program has left for so long, it does not send in a moment. */
+#define LEFT_NS 50000u
 /* Looks without the program, until it is one that no longer polls */
 #define UNKNOWN_LOOKS 3
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
@@ -109,8 +111,6 @@ static uint64_t next_tick(struct xp_host *h, uint64_t now, uint64_t polled_ns, u
 	uint64_t watched = __atomic_load_n(&h->watched, __ATOMIC_RELAXED);
 	uint64_t last = LAST_TICK_NS, ns = NEXT_TICK(polled_ns);
 
-	if (__atomic_exchange_n(&h->gathered, false, __ATOMIC_RELAXED))
-		*soon = SOON_TICKS;
 	if (*soon || now < watched + XP_WATCH_NS)
 		last = SOON_TICK_NS;
 	*soon -= *soon > 0;
@@ -127,12 +127,15 @@ static bool tick(struct xp_host *h, struct xp_cover_look *l)
 	uint64_t began = xp_host_clock(), now = began, wait = FIRST_TICK_NS;
 	unsigned int unknown = 0, soon = SOON_TICKS;
 	enum xp_polls polls;
-	bool held;
+	bool idle, held;
 
 	set_progress(h, XP_TICKS);
 	do {
 		__atomic_store_n(&h->wakes_at, now + wait, __ATOMIC_RELAXED);
 		sleep_until(h, false, now + wait);
+		idle = xp_host_clock() > __atomic_load_n(&h->active, __ATOMIC_RELAXED) + LEFT_NS;
+		if (idle && xp_host_has_posts(h))
+			soon = SOON_TICKS;
 		held = xp_host_send_left(h);
 		now = xp_host_clock();
 		polls = look(h, l, now);
@@ -140,9 +143,7 @@ static bool tick(struct xp_host *h, struct xp_cover_look *l)
 			wait = FIRST_TICK_NS << unknown++;
 			xp_host_progress_round(h, false, &held);
 		} else {
-			wait = held && !takes_events(h, now)
-				       ? XP_ANSWER_NS
-				       : next_tick(h, now, now - began, &soon);
+			wait = held && idle ? XP_ANSWER_NS : next_tick(h, now, now - began, &soon);
 			unknown = 0;
 		}
 	} while (!stopped(h) && polls != XP_POLLS_NOT && unknown < UNKNOWN_LOOKS);

@@ -403,17 +403,6 @@ static bool gathers(struct xp_host *h)
 	if (n <= __atomic_load_n(&h->at_once, __ATOMIC_RELAXED) || !group || !(n % group) ||
 	    !__atomic_load_n(&h->expects, __ATOMIC_RELAXED))
 		return false;
-	if (!__atomic_load_n(&h->gathered, __ATOMIC_RELAXED))
-		__atomic_store_n(&h->gathered, true, __ATOMIC_RELAXED);
-	return true;
-}
-
-/* Returns true if the reader of events leaves what it posts. A tick sends it at the latest. */
-static bool leaves_post(struct xp_host *h)
-{
-	if (!xp_reader_leaves(&h->reader, true))
-		return false;
-	__atomic_store_n(&h->gathered, true, __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -421,7 +410,7 @@ void xp_host_kick(struct xp_host *h)
 {
 	int saved = errno;
 
-	if (leaves_post(h) || (!xp_reader_posts(&h->reader) && gathers(h)))
+	if (xp_reader_leaves(&h->reader, true) || (!xp_reader_posts(&h->reader) && gathers(h)))
 		return;
 	if (try_enter(h)) {
 		do_posted(h);
@@ -616,6 +605,11 @@ int xp_host_progress_round(struct xp_host *h, bool spins, bool *held)
 	*held = h->held;
 	leave(h);
 	return (int)n;
+}
+
+bool xp_host_has_posts(const struct xp_host *h)
+{
+	return is_rung(h);
 }
 
 bool xp_host_send_left(struct xp_host *h)
