@@ -5,6 +5,10 @@
 
 load helpers
 
+setup_file() {
+	daemon_path "nothing is lent with --bind address"
+}
+
 setup() {
 	requires root
 	export XR_IO=auto	# the daemons find out that they need sockets
