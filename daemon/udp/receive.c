@@ -279,6 +279,26 @@ static bool begin_large(struct xd_udp_rx *rx, bool split)
 	return true;
 }
 
+static bool is_ack_at(const struct xd_udp_rx *rx, uint32_t off)
+{
+	return off < rx->len && (rx->data[off] & ~XR_CLASS_MASK) == XR_OP_ACK;
+}
+
+/*
+ * An ACK behind requests (join_acks() in send.c) is passed on first: programs expect the completion
+ * of a request before that of its answer, as a card acknowledges before its program answers.
+ */
+static void begin_with_ack(struct xd_udp_rx *rx)
+{
+	uint32_t last = (rx->len - 1) / rx->size;
+
+	rx->ack_first = !is_ack_at(rx, 0) && is_ack_at(rx, last * rx->size);
+	if (rx->ack_first) {
+		rx->index = last;
+		rx->off = last * rx->size;
+	}
+}
+
 /* Begins to take the next message apart. Returns false if it is dropped. */
 static bool begin(struct xd_udp *u)
 {
@@ -295,18 +315,22 @@ static bool begin(struct xd_udp *u)
 		rx->len = rx->msg[rx->at].msg_len;
 	}
 	write_network(u, &a);
+	rx->begun = true;
 	rx->sport = a.sport;
 	rx->off = rx->index = 0;
 	rx->unsealed = a.unsealed;
 	rx->packets = a.packets;
-	rx->split = false;
+	rx->split = rx->joined = rx->ack_first = false;
 	rx->size = a.size && a.size < rx->len ? a.size : rx->len;
 	if (__builtin_expect(rx->packets > 1, false)) {
 		rx->payload = a.size;
 		return begin_large(rx, u->splits);
 	}
-	if (rx->size < rx->len)
+	rx->joined = rx->size < rx->len;
+	if (rx->joined) {
 		xd_count(&u->stats.rx_gso_frames, 1);
+		begin_with_ack(rx);
+	}
 	return true;
 }
 
@@ -454,12 +478,18 @@ static bool take_of_large(struct xd_udp *u, struct xd_udp_headers *h, struct xt_
 static void next_message(struct xd_udp_rx *rx)
 {
 	rx->at++;
-	rx->off = 0;
+	rx->begun = false;
 }
 
 /* Moves behind a packet. */
 static void skip(struct xd_udp_rx *rx)
 {
+	if (__builtin_expect(rx->ack_first, false)) {
+		rx->ack_first = false;
+		rx->len = rx->off; /* the packets before the ACK are left */
+		rx->off = rx->index = 0;
+		return;
+	}
 	rx->off += rx->size;
 	rx->index++;
 	if (rx->off >= rx->len)
@@ -476,14 +506,14 @@ unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned 
 	if (rx->at == rx->count && !receive(u))
 		return 0;
 	while (n < max && rx->at < rx->count) {
-		if (!rx->off && !begin(u)) {
+		if (!rx->begun && !begin(u)) {
 			next_message(rx);
 			continue;
 		}
 		if (rx->split ? take_of_large(u, &rx->headers[n], &frames[n], now)
 			      : take(u, &rx->headers[n], &frames[n], now))
 			n++;
-		if (rx->size < rx->len && !rx->split)
+		if (rx->joined)
 			xd_count(&u->stats.rx_gso_packets, 1);
 		skip(rx);
 	}

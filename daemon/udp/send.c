@@ -59,6 +59,15 @@ static uint32_t dest_qpn(const struct xd_udp_frame *f)
 	return xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
 }
 
+/* Returns the last bytes of the destination address, which precede the UDP header. */
+static uint32_t address_part(const struct xd_udp_frame *f)
+{
+	uint32_t part;
+
+	memcpy(&part, f->data + f->meta.bth_off - XR_UDP_HLEN - sizeof(part), sizeof(part));
+	return part;
+}
+
 static uint8_t opcode(const struct xd_udp_frame *f)
 {
 	return f->data[f->meta.bth_off];
@@ -80,12 +89,13 @@ static bool is_other_response(const struct xd_udp_frame *f)
 static struct xd_udp_qp *sender(struct xd_udp *u, const struct xd_udp_frame *f)
 {
 	struct xd_udp_qp *qp = xd_udp_qp_place(u, f->meta.qpn);
-	uint32_t dqpn = dest_qpn(f);
+	uint32_t dqpn = dest_qpn(f), address = address_part(f);
 
 	if (qp->qpn != f->meta.qpn)
-		*qp = (struct xd_udp_qp){ .qpn = f->meta.qpn, .dqpn = dqpn };
-	if (qp->dqpn != dqpn) {
+		*qp = (struct xd_udp_qp){ .qpn = f->meta.qpn };
+	if (qp->dqpn != dqpn || qp->address != address) {
 		qp->dqpn = dqpn;
+		qp->address = address;
 		qp->peer_port = 0;
 	}
 	return qp;
@@ -234,7 +244,7 @@ static bool continues(const struct xd_udp_tx *tx, const struct xd_udp_message *m
 	return xd_gso_continues(first->data, &first->meta, f->data, &f->meta, m->count);
 }
 
-/* The same for a packet of another QP. ACKs stay among themselves, as they leave last. */
+/* The same for a packet of another QP. ACKs stay among themselves: see begin() in receive.c. */
 static bool continues_for_peer(const struct xd_udp_tx *tx, const struct xd_udp_message *m,
 			       const struct xd_udp_frame *f)
 {
@@ -545,24 +555,6 @@ static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 	}
 }
 
-/*
- * Returns true if ACKs say that there are receives for more messages, or do not say. A NAK may
- * leave before requests or behind them.
- */
-static bool have_credits(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
-{
-	const struct xr_aeth *aeth;
-
-	for (uint32_t i = m->first; i != NONE; i = tx->frame[i].next) {
-		const struct xd_udp_frame *f = &tx->frame[i];
-
-		aeth = (const void *)(f->data + f->meta.bth_off + sizeof(struct xr_bth));
-		if (!(xr_be32(aeth->syn_msn) >> 24 & XR_AETH_VALUE_MASK))
-			return false;
-	}
-	return true;
-}
-
 /* Makes an ACK the last packet of a message, if that has room for it. */
 static void join_ack(struct xd_udp_tx *tx, struct xd_udp_message *m, struct xd_udp_message *ack)
 {
@@ -582,7 +574,7 @@ static void join_ack(struct xd_udp_tx *tx, struct xd_udp_message *m, struct xd_u
 
 /*
  * An ACK that waited for a request of its QP leaves in the message of the request: both cost the
- * kernel what one of them costs, here and at the peer.
+ * kernel what one of them costs, here and at the peer. As the shorter packet it comes last.
  */
 static void join_acks(struct xd_udp *u)
 {
@@ -796,41 +788,17 @@ bool xd_udp_send_large(struct xd_socket *s, const struct xt_frame *frame)
 
 /* ---- all that waits ----------------------------------------------------------------------- */
 
-enum group { BARE_ACKS, REQUESTS, ACKS, ALL };
-
-static enum group group_of(const struct xd_udp_tx *tx, const struct xd_udp_message *m)
-{
-	return !m->acks ? REQUESTS : have_credits(tx, m) ? ACKS : BARE_ACKS;
-}
-
-/* Adds messages from one port. */
-static void collect(struct xd_udp *u, struct xd_udp_batch *b, uint32_t port, enum group group)
-{
-	for (uint32_t i = 0; i < u->tx.messages; i++) {
-		const struct xd_udp_message *m = &u->tx.message[i];
-
-		if (!m->is_sent && !m->waits && m->port == port &&
-		    (group == ALL || group_of(&u->tx, m) == group))
-			add_to_batch(u, b, i);
-	}
-}
-
-/*
- * Sends the messages from one port, ACKs last: a program that waits for the completion of its
- * request then finds the answer of its peer beside it, which the kernel delivers one by one. But
- * a peer without credits has to wait for the ACK before it sends the next message.
- */
-static void send_from(struct xd_udp *u, uint32_t port, bool in_order)
+/* Sends the messages from one port, in order: an ACK before what its program answered with. */
+static void send_from(struct xd_udp *u, uint32_t port)
 {
 	struct xd_udp_batch *b = &u->tx.batch;
 
 	b->count = b->iovs = 0;
-	if (in_order) {
-		collect(u, b, port, ALL);
-	} else {
-		collect(u, b, port, BARE_ACKS);
-		collect(u, b, port, REQUESTS);
-		collect(u, b, port, ACKS);
+	for (uint32_t i = 0; i < u->tx.messages; i++) {
+		const struct xd_udp_message *m = &u->tx.message[i];
+
+		if (!m->is_sent && !m->waits && m->port == port)
+			add_to_batch(u, b, i);
 	}
 	if (b->count)
 		send_batch(u, u->tx.fd[port], b);
@@ -852,7 +820,6 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 	struct xd_udp *u = xd_udp_of(s);
 	struct xd_udp_tx *tx = &u->tx;
 	uint32_t ports = 0; /* bit by index: those with messages */
-	bool in_order;
 
 	tx->stalled = false;
 	if (!tx->messages)
@@ -868,8 +835,7 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 		ports |= 1u << tx->message[i].port;
 	}
 	/* Responses of a QP leave in the order of their PSNs, so ACKs may follow requests only. */
-	in_order = tx->responses;
-	if (!in_order)
+	if (!tx->responses)
 		join_acks(u);
 	if (u->nearby && u->nearby->peers)
 		send_nearby(u);
@@ -877,7 +843,7 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 		xd_udp_complete(u);
 	tx->stalled = true;
 	for (; ports; ports &= ports - 1)
-		send_from(u, (uint32_t)__builtin_ctz(ports), in_order);
+		send_from(u, (uint32_t)__builtin_ctz(ports));
 	if (tx->unsent)
 		return;
 	tx->stalled = tx->incomplete = tx->responses = false;

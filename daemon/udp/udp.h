@@ -26,8 +26,7 @@
 
 /*
  * A worker sends from several ports, and each QP from one of them, so that switches and receive
- * queues spread the QPs, and GRO does not join packets of different QPs. Each port can cost a
- * system call in a round.
+ * queues spread the QPs. GRO joins packets from one port. Each can cost a system call in a round.
  */
 #define XD_UDP_PORTS 8
 
@@ -119,6 +118,9 @@ struct xd_udp_rx {
 	uint32_t near_turns;  /* calls in which they were, since the kernel was asked */
 	struct xd_udp_about near_about[XD_UDP_RX_MESSAGES];
 	struct iovec near_data[XD_UDP_RX_MESSAGES];
+	bool begun;		       /* it is being taken apart */
+	bool joined;		       /* it has several packets */
+	bool ack_first;		       /* the last one comes first */
 	uint8_t *data;		       /* of the message that is taken apart */
 	uint32_t len;		       /* of it */
 	uint32_t off;		       /* of the next packet in it */
@@ -162,10 +164,11 @@ struct xd_udp_frame {
  * the same QPs.
  */
 struct xd_udp_qp {
-	uint32_t qpn, dqpn;
-	uint16_t peer_port; /* source port of what it has received from dqpn; 0: nothing yet */
-	bool nearby;	    /* its last message went to an engine of this host */
-	uint8_t last;	    /* index + 1 of its last message, if `flush` is the current one */
+	uint32_t qpn;
+	uint32_t dqpn, address; /* to which it sends: the last bytes of the address */
+	uint16_t peer_port;	/* source port of what it has received from there; 0: nothing yet */
+	bool nearby;		/* its last message went to an engine of this host */
+	uint8_t last;		/* index + 1 of its last message, if `flush` is the current one */
 	uint32_t flush;
 };
 
