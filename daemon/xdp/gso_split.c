@@ -70,7 +70,13 @@ static void patch(uint8_t *headers, const struct xr_meta *m, uint32_t i, uint32_
 	udp->check = 0;
 }
 
-/* Returns true if the packet is well-formed and goes to the QP of the first one. */
+/* Not so: the packets of MADs, and those of multicast groups, which the XDP program checks */
+static bool is_ordinary(uint32_t qpn)
+{
+	return qpn > XR_GSI_QPN && qpn != XR_MULTICAST_QPN;
+}
+
+/* Returns true if the packet is well-formed, and the engine checks the rest of it. */
 static bool parse(const struct xd_gso_headers *h, const struct xr_meta *m, uint32_t end, uint32_t n,
 		  struct xr_packet *pkt)
 {
@@ -82,7 +88,8 @@ static bool parse(const struct xd_gso_headers *h, const struct xr_meta *m, uint3
 	};
 
 	*pkt = (struct xr_packet){ 0 };
-	return xr_parse_bth(&c, pkt) == XR_OK && pkt->payload_off <= end && pkt->qpn == m->qpn;
+	return xr_parse_bth(&c, pkt) == XR_OK && pkt->payload_off <= end &&
+	       (pkt->qpn == m->qpn || (is_ordinary(pkt->qpn) && is_ordinary(m->qpn)));
 }
 
 /* ---- payload ------------------------------------------------------------------------------ */
@@ -150,6 +157,7 @@ static bool take(const struct xd_gso_frame *in, uint32_t i, uint32_t n, struct c
 		.meta = *m,
 	};
 	out->meta.reason = i ? XR_OK : m->reason;
+	out->meta.qpn = pkt.qpn;
 	out->meta.payload_off = pkt.payload_off;
 	out->meta.payload_len = pkt.payload_len;
 	skip(&start, pkt.payload_off - m->bth_off);

@@ -562,9 +562,15 @@ static void test_refused_packets(void)
 
 	TAP_OK(left() == 4, "four packets");
 	third[7]++;
+	TAP_OK(left() == 4 && packet[2].meta.qpn == packet[1].meta.qpn + 1,
+	       "one of them to another QP");
+	memset(third + 5, 0xff, 3);
 	TAP_OK(left() == 3 && packet[2].seg[0].data[42] == XR_OP_WRITE_MIDDLE,
-	       "a packet to another QP is left out");
-	third[7]--;
+	       "a packet to a multicast group is left out");
+	third[5] = third[6] = 0;
+	third[7] = XR_GSI_QPN;
+	TAP_OK(left() == 3, "a packet to QP 1 is left out");
+	four();
 	third[0] = 0xff;
 	TAP_OK(left() == 3, "a packet with an unknown opcode is left out");
 	four();
