@@ -57,11 +57,11 @@ static struct xp_comp_events **place(const struct xp_channel_object *ch, uint32_
 
 void xp_channel_raise(struct xp_host *h, struct xp_channel_object *ch, struct xp_comp_events *e)
 {
+	xp_reader_raised(&h->reader);
 	if (!__atomic_fetch_add(&e->count, 1, __ATOMIC_SEQ_CST)) {
 		*place(ch, ch->tail) = e;
 		__atomic_store_n(&ch->tail, ch->tail + 1, __ATOMIC_SEQ_CST);
 	}
-	xp_reader_raised(&h->reader);
 	if (ch != h->takes)
 		signal_events(ch);
 }

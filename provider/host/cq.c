@@ -165,6 +165,25 @@ int xp_do_modify_cq(struct xp_host *h, struct xp_call *call)
 
 /* ---- destroy ------------------------------------------------------------------------------ */
 
+/* Entered */
+static void leave_channel(struct xp_host *h, struct xp_cq_object *cq)
+{
+	if (cq->channel)
+		xp_channel_remove_cq(h, cq->channel, &cq->completions);
+	cq->channel = NULL;
+}
+
+void xp_cq_forget(struct xp_host *h, uint32_t handle)
+{
+	struct xp_cq_object *cq = xp_object_get(&h->objects, XP_KIND_CQ, handle);
+
+	if (!cq)
+		return;
+	xp_host_enter(h);
+	leave_channel(h, cq);
+	xp_host_leave_quietly(h);
+}
+
 int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 {
 	const struct xr_handle_req *q = call->req;
@@ -182,8 +201,7 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 		xt_cq_drop_held(&cq->xt);
 		xt_cq_moderation_release(h->engine);
 	}
-	if (cq->channel)
-		xp_channel_remove_cq(h, cq->channel, &cq->completions);
+	leave_channel(h, cq);
 	rep.comp_events = 0; /* none is left */
 	rep.async_events = xp_event_end(h, &cq->async);
 	xp_host_leave_quietly(h);

@@ -357,6 +357,7 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.poll = xp_host_poll,
 	.poll_channel = xp_host_poll_channel,
 	.received = received,
+	.forget_cq = xp_cq_forget,
 	.channel = xp_channel_of,
 	.take_event = xp_host_take_event,
 	.wait_event = xp_host_wait_event,

@@ -85,15 +85,22 @@ struct xp_host_ops {
 	bool (*poll)(struct xp_host *h);
 	/*
 	 * The same for a channel that has no event. If there is one after it, the caller takes it.
-	 * watches: the thread waits until packets() is readable before it comes again, so it has
-	 * a little time for the round of another thread; true if there was a whole one
+	 * wakes: the channel of the context for which threads wait until packets() is readable;
+	 * so they have a little time for the round of another thread; true if there was a whole
+	 * one. NULL: there is none
 	 */
-	bool (*poll_channel)(struct xp_host *h, struct xp_channel_object *ch, bool watches);
+	bool (*poll_channel)(struct xp_host *h, struct xp_channel_object *ch,
+			     const struct xp_channel_object *wakes);
 	/*
 	 * Returns the number of times that any thread has received packets. It grows after they
 	 * have left packets(), and before the events that they cause.
 	 */
 	uint64_t (*received)(const struct xp_host *h);
+	/*
+	 * A CQ has no more events: the program destroys it, but the daemon has ended, so it stays.
+	 * As call()
+	 */
+	void (*forget_cq)(struct xp_host *h, uint32_t handle);
 	/* Returns a completion channel that call() has created. As call() */
 	struct xp_channel_object *(*channel)(struct xp_host *h, uint32_t handle);
 	/*

@@ -123,7 +123,8 @@ struct xp_host {
 
 void xp_host_kick(struct xp_host *h);
 bool xp_host_poll(struct xp_host *h);
-bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool watches);
+bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
+			  const struct xp_channel_object *wakes);
 int xp_host_wait_event(struct xp_host *h, struct xp_channel_object *ch,
 		       void (*taken)(uint64_t cookie), uint64_t *cookie);
 int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,
@@ -147,11 +148,12 @@ int xp_host_progress_round(struct xp_host *h, bool spins, bool *held);
 bool xp_host_has_posts(const struct xp_host *h);
 /*
  * Sends what waits for the next poll of the program, if no other thread has the engine, and ACKs
- * that wait too long for an answer. Returns true if ACKs go on waiting.
+ * that wait too long for an answer. Returns true if ACKs go on waiting. late: the program has left
+ * it for some time
  */
-bool xp_host_send_left(struct xp_host *h);
-/* Sends ACKs that wait for an answer of the program. Entered */
-void xp_host_send_held(struct xp_host *h);
+bool xp_host_send_left(struct xp_host *h, bool late);
+/* Sends all that waits for a later call of the program. Entered */
+void xp_host_send_waiting(struct xp_host *h);
 
 /* ---- program_exit.c ---- */
 

@@ -59,7 +59,7 @@ __attribute__((destructor)) static void end(void)
 		/* A child has a copy of what its parent had. */
 		if (h->process != getpid() || !enter(h))
 			continue;
-		xp_host_send_held(h);
+		xp_host_send_waiting(h);
 		xp_view_store_sums(h);
 		pthread_mutex_unlock(&h->lock);
 	}

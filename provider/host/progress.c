@@ -27,6 +27,8 @@
 #define SOON_TICK_NS 800000u
 #define SOON_TICKS 8
 #define NEXT_TICK(polled_ns) ((polled_ns) / 8)
+/* A program may take so long for all events that a round has made. */
+#define EVENTS_NS (4 * XP_WATCH_NS)
 /* What a program has left for so long, it does not send in a moment. */
 #define LEFT_NS 50000u
 /* Looks without the program, until it is one that no longer polls */
@@ -54,10 +56,24 @@
 #define BUSY_NS 20000u
 #define STACK (128u << 10)
 
-/* Returns true if the program takes events now. When there are no more, it receives. */
+/*
+ * Returns true if the program takes events now: when there are no more, it receives. It must not
+ * take long, and no timer may be due.
+ */
 static bool takes_events(const struct xp_host *h, uint64_t now)
 {
-	return xp_reader_takes(&h->reader, now, XP_WATCH_NS);
+	return xp_reader_takes(&h->reader, now, XP_WATCH_NS) &&
+	       now < __atomic_load_n(&h->polled, __ATOMIC_RELAXED) + EVENTS_NS &&
+	       now < __atomic_load_n(&h->next, __ATOMIC_RELAXED);
+}
+
+/* Returns true if the program has left its work for some time. */
+static bool is_idle(const struct xp_host *h)
+{
+	uint64_t now = xp_host_clock();
+
+	return now > __atomic_load_n(&h->active, __ATOMIC_RELAXED) + LEFT_NS &&
+	       !xp_reader_takes(&h->reader, now, LEFT_NS);
 }
 
 static enum xp_polls look(const struct xp_host *h, struct xp_cover_look *l, uint64_t now)
@@ -102,7 +118,7 @@ static bool sleep_until(struct xp_host *h, bool watch, uint64_t until)
 
 static void set_progress(struct xp_host *h, enum xp_progress what)
 {
-	__atomic_store_n(&h->progress, what, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->progress, what, __ATOMIC_SEQ_CST);
 }
 
 /* *soon: ticks that are to come soon */
@@ -133,10 +149,10 @@ static bool tick(struct xp_host *h, struct xp_cover_look *l)
 	do {
 		__atomic_store_n(&h->wakes_at, now + wait, __ATOMIC_RELAXED);
 		sleep_until(h, false, now + wait);
-		idle = xp_host_clock() > __atomic_load_n(&h->active, __ATOMIC_RELAXED) + LEFT_NS;
+		idle = is_idle(h);
 		if (idle && xp_host_has_posts(h))
 			soon = SOON_TICKS;
-		held = xp_host_send_left(h);
+		held = xp_host_send_left(h, idle);
 		now = xp_host_clock();
 		polls = look(h, l, now);
 		if (polls == XP_POLLS_UNKNOWN) {
@@ -148,7 +164,7 @@ static bool tick(struct xp_host *h, struct xp_cover_look *l)
 		}
 	} while (!stopped(h) && polls != XP_POLLS_NOT && unknown < UNKNOWN_LOOKS);
 	set_progress(h, XP_WATCHES);
-	xp_host_send_left(h);
+	xp_host_send_left(h, is_idle(h));
 	return now - began > POLLED_NS;
 }
 
@@ -226,7 +242,7 @@ static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leav
 		}
 		if (held) {
 			sleep_until(h, true, now + XP_ANSWER_NS);
-			xp_host_send_left(h);
+			xp_host_send_left(h, is_idle(h));
 		}
 		if (n) {
 			spin(h, last_wait);

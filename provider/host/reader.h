@@ -2,10 +2,8 @@
 /*
  * The thread that takes completion events, such as the event loop of a server: it answers them one
  * after the other, each in a channel of its own. As long as there are more events, its calls leave
- * their work to a later one: what they post then leaves together, and they do not receive. When it
- * has taken the last one, it receives before it sleeps.
- *
- * Several threads that take events make wrong guesses more frequent, and nothing worse.
+ * their work to a later one: what they post then leaves together, and they do not receive. The last
+ * event sends what was left; a tick of the progress thread does, if none is taken.
  */
 #ifndef XP_HOST_READER_H
 #define XP_HOST_READER_H
@@ -14,17 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All are atomic. */
+/* All are atomic. Several threads that take events make guesses worse. */
 struct xp_reader {
-	uint32_t unread;   /* events that were raised and not taken */
-	pthread_t thread;  /* that took the last one */
-	uint64_t taken_at; /* when; 0: never */
-	bool polled;	   /* since then */
-	bool slow;	   /* it works for long between two events */
-	uint32_t leaves;   /* calls that may leave their work, until the next event */
-	bool left;	   /* one that posted did */
-	bool took_last;	   /* then there was no event any more */
-	uint32_t answers;  /* times in succession that it posted after the last one as well */
+	uint32_t unread;    /* events that were raised, not taken, and are expected to be */
+	pthread_t thread;   /* that took the last one */
+	uint64_t taken_at;  /* when; 0: never */
+	pthread_t receiver; /* a packet wakes it to receive, and to take events; 0: there is none */
+	bool polled;	    /* since then */
+	bool slow;	    /* it works for long between two events */
+	uint32_t leaves;    /* calls that may leave their work, until the next event */
+	bool left;	    /* one that posted did */
 };
 
 /* An event is raised, and n of them are dropped. */
@@ -32,15 +29,22 @@ void xp_reader_raised(struct xp_reader *r);
 void xp_reader_dropped(struct xp_reader *r, uint32_t n);
 /* This thread takes one. Returns true if what was left is to be sent now. */
 bool xp_reader_took(struct xp_reader *r, uint64_t now);
-/* Returns true if this call leaves its work. posts: or else it polls */
-bool xp_reader_leaves(struct xp_reader *r, bool posts);
-/* A call posts, and leaves nothing. Returns true if it answers the last event. */
-bool xp_reader_posts(struct xp_reader *r);
-/* All that was posted is sent. */
-void xp_reader_sends(struct xp_reader *r);
+/* Returns false if no thread leaves its work now. */
+static inline bool xp_reader_may_leave(const struct xp_reader *r)
+{
+	return __atomic_load_n(&r->leaves, __ATOMIC_RELAXED);
+}
+/* Returns true if this thread, which polls, leaves its work. */
+bool xp_reader_leaves_poll(struct xp_reader *r);
+/* The same if it posts. Ticks send that at the latest. */
+bool xp_reader_leaves_post(struct xp_reader *r, uint64_t now);
+/* All that was posted is sent. late: by the progress thread, some time later */
+void xp_reader_sends(struct xp_reader *r, bool late);
 /* Some thread receives. */
 void xp_reader_polls(struct xp_reader *r);
-/* Returns true if a thread took an event at most `ns` ago. */
+/* This thread receives when a packet wakes it. */
+void xp_reader_receives(struct xp_reader *r);
+/* Returns true if a thread that receives afterwards took an event at most `ns` ago. */
 bool xp_reader_takes(const struct xp_reader *r, uint64_t now, uint64_t ns);
 
 #endif /* XP_HOST_READER_H */

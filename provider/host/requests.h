@@ -81,6 +81,11 @@ void xp_shared_free(void *p, size_t size); /* NULL allowed */
 struct xr_queue *xp_queue_new(uint32_t depth, uint32_t stride, size_t *size);
 struct xr_shm_ref xp_shared_ref(const void *p, size_t size);
 
+/* ---- cq.c ---- */
+
+/* See struct xp_host_ops. */
+void xp_cq_forget(struct xp_host *h, uint32_t handle);
+
 /* ---- channel.c ---- */
 
 /* See struct xp_host_ops. */

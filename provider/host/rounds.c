@@ -85,7 +85,6 @@ static void answer_doorbells(struct xp_host *h)
 {
 	__u64 bits0 = take(&h->doorbell->bits0), bits1, bits2;
 
-	xp_reader_sends(&h->reader);
 	while (bits0) {
 		uint32_t middle = xr_next_bit(&bits0);
 
@@ -223,8 +222,10 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 	__atomic_store_n(&h->rounds, h->rounds + 1, __ATOMIC_SEQ_CST);
 	begin(h);
 	xp_reader_polls(&h->reader);
-	if (rung)
+	if (rung) {
+		xp_reader_sends(&h->reader, false);
 		answer_doorbells(h);
+	}
 	n = receive(h);
 	if (n)
 		h->received_at = h->now;
@@ -275,13 +276,15 @@ static void note_poll(struct xp_host *h, uint64_t most, bool work)
 	__atomic_store_n(&h->polled, end, __ATOMIC_RELAXED);
 }
 
-static void do_posted(struct xp_host *h)
+/* late: the program has left it for some time */
+static void do_posted(struct xp_host *h, bool late)
 {
 	bool polls;
 
 	begin(h);
 	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	note_answer(h);
+	xp_reader_sends(&h->reader, late);
 	answer_doorbells(h);
 	polls = h->now > h->polled + RECEIVE_NS;
 	if (polls)
@@ -354,7 +357,7 @@ static void leave(struct xp_host *h)
 
 	unlock(h);
 	while (is_rung(h) && n-- && try_enter(h)) {
-		do_posted(h);
+		do_posted(h, false);
 		unlock(h);
 	}
 	xp_progress_due(h, n < 0);
@@ -385,9 +388,13 @@ void xp_host_round(struct xp_host *h)
 	do_round(h, false, 0);
 }
 
-void xp_host_send_held(struct xp_host *h)
+void xp_host_send_waiting(struct xp_host *h)
 {
-	if (h->held && !h->ended)
+	if (h->ended)
+		return;
+	if (is_rung(h))
+		do_posted(h, true);
+	else if (h->held)
 		send_all(h);
 }
 
@@ -400,20 +407,30 @@ static bool gathers(struct xp_host *h)
 	uint32_t group = __atomic_load_n(&h->group, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&h->posts, n, __ATOMIC_RELAXED);
-	if (n <= __atomic_load_n(&h->at_once, __ATOMIC_RELAXED) || !group || !(n % group) ||
-	    !__atomic_load_n(&h->expects, __ATOMIC_RELAXED))
-		return false;
-	return true;
+	return n > __atomic_load_n(&h->at_once, __ATOMIC_RELAXED) && group && n % group &&
+	       __atomic_load_n(&h->expects, __ATOMIC_RELAXED);
+}
+
+/* While the progress thread ticks, it notices when threads of the program no longer poll. */
+static bool ticks(const struct xp_host *h)
+{
+	return __atomic_load_n(&h->progress, __ATOMIC_SEQ_CST) == XP_TICKS;
+}
+
+static bool leaves_post(struct xp_host *h)
+{
+	return xp_reader_may_leave(&h->reader) && ticks(h) &&
+	       xp_reader_leaves_post(&h->reader, xp_host_clock());
 }
 
 void xp_host_kick(struct xp_host *h)
 {
 	int saved = errno;
 
-	if (xp_reader_leaves(&h->reader, true) || (!xp_reader_posts(&h->reader) && gathers(h)))
+	if (leaves_post(h) || gathers(h))
 		return;
 	if (try_enter(h)) {
-		do_posted(h);
+		do_posted(h, false);
 		leave(h);
 	}
 	errno = saved;
@@ -450,12 +467,6 @@ static unsigned int last_rounds(struct xp_host *h, bool hold, uint64_t keep)
 	return total;
 }
 
-/* While the progress thread ticks, it notices when threads of the program no longer poll. */
-static bool ticks(const struct xp_host *h)
-{
-	return __atomic_load_n(&h->progress, __ATOMIC_RELAXED) == XP_TICKS;
-}
-
 /*
  * After a poll of a program that polls on. A thread that has waited for a packet lately may wait
  * again: a message in the inbox would not wake it.
@@ -477,7 +488,7 @@ bool xp_host_poll(struct xp_host *h)
 	int saved = errno;
 	unsigned int n;
 
-	if (xp_reader_leaves(&h->reader, false) || !try_enter(h))
+	if (xp_reader_leaves_poll(&h->reader) || !try_enter(h))
 		return false;
 	n = do_round(h, true, KEEP_NS);
 	open_or_close_inbox(h);
@@ -495,20 +506,23 @@ int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,
 	int err = xp_channel_take(ch, taken, cookie);
 
 	if (!err && xp_reader_took(&h->reader, xp_host_clock()) && try_enter(h)) {
-		do_posted(h);
+		do_posted(h, false);
 		leave(h);
 	}
 	return err;
 }
 
-bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool watches)
+bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
+			  const struct xp_channel_object *wakes)
 {
 	int saved = errno;
-	bool done = false, entered;
+	bool watches = wakes, done = false, entered;
 	unsigned int n;
 
 	if (watches)
 		__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
+	if (wakes == ch)
+		xp_reader_receives(&h->reader);
 	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {
 		h->takes = ch;
@@ -539,6 +553,7 @@ static void wait_round(struct xp_host *h, struct xp_channel_object *ch)
 {
 	int saved = errno;
 
+	xp_reader_receives(&h->reader);
 	pthread_mutex_lock(&h->lock);
 	__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
 	if (!h->ended) {
@@ -612,14 +627,14 @@ bool xp_host_has_posts(const struct xp_host *h)
 	return is_rung(h);
 }
 
-bool xp_host_send_left(struct xp_host *h)
+bool xp_host_send_left(struct xp_host *h, bool late)
 {
 	bool left;
 
 	if ((!__atomic_load_n(&h->held, __ATOMIC_RELAXED) && !is_rung(h)) || !try_enter(h))
 		return false;
 	if (is_rung(h))
-		do_posted(h);
+		do_posted(h, late);
 	else if (h->held && xp_host_clock() > h->held_at + XP_ANSWER_NS)
 		send_all(h);
 	left = h->held;

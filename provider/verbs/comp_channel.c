@@ -88,7 +88,7 @@ static int take_after_round(struct xp_channel *ch, struct xp_cq **cq)
 {
 	const struct xp_context *ctx = ch->ctx;
 	const struct xp_channel *wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
-	bool done = ctx->host_ops->poll_channel(ctx->host, ch->host, wakes);
+	bool done = ctx->host_ops->poll_channel(ctx->host, ch->host, wakes ? wakes->host : NULL);
 	int err = take(ch, cq);
 
 	if (err != -EAGAIN || wakes != ch)
@@ -232,6 +232,7 @@ int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **
 
 	if (xp_health(ctx) == XP_FORKED)
 		return xp_fail(xp_refuse("ibv_get_cq_event", EIO, "%s", XP_FORKED_TEXT));
+	pthread_testcancel(); /* also if there is an event already */
 	err = ctx->host ? take_direct(ch, &cq) : xp_event_read(ch->events, &cq, cq_counter);
 	if (err == -ENODATA) {
 		xp_set_gone(ctx);

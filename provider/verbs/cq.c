@@ -5,6 +5,7 @@
 
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
+#include "provider/host/host.h"
 #include "provider/verbs/channel_set.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/comp_channel.h"
@@ -152,6 +153,21 @@ static void wait_for_acks(struct xp_cq *cq)
 	pthread_mutex_unlock(&ibcq->mutex);
 }
 
+/* written: events that were written; UINT32_MAX: the daemon has ended, so nobody knows */
+static void forget_events(struct xp_cq *cq, uint32_t written)
+{
+	struct xp_context *ctx = cq->ctx;
+
+	if (!ctx->host) {
+		xp_event_forget(xp_channel(cq->ibcq.channel)->events, (uintptr_t)cq, written,
+				&cq->comp_read);
+	} else if (written == UINT32_MAX) {
+		pthread_mutex_lock(&ctx->conn_lock);
+		ctx->host_ops->forget_cq(ctx->host, cq->ibcq.handle);
+		pthread_mutex_unlock(&ctx->conn_lock);
+	}
+}
+
 int xp_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
@@ -174,9 +190,8 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 		return -err;
 	}
 	if (xp_health(ctx) != XP_FORKED) {
-		if (ibcq->channel && !ctx->host)
-			xp_event_forget(xp_channel(ibcq->channel)->events, (uintptr_t)cq,
-					rep.comp_events, &cq->comp_read);
+		if (ibcq->channel)
+			forget_events(cq, rep.comp_events);
 		xp_event_forget(ctx->async, (uintptr_t)cq, rep.async_events, &cq->async_read);
 		wait_for_acks(cq);
 	}

@@ -208,7 +208,7 @@ static void call_once(void (**hook)(void))
 		f();
 }
 
-/* In the place of that of the C library, for channel.c */
+/* In the place of that of the C library, for comp_events.c */
 long syscall(long number, ...)
 {
 	va_list ap;

@@ -27,16 +27,15 @@ static bool takes(uint64_t ns)
 /* Returns true if a call leaves its work; else it sends what was left. */
 static bool posts(void)
 {
-	if (xp_reader_leaves(&reader, true))
+	if (xp_reader_may_leave(&reader) && xp_reader_leaves_post(&reader, now))
 		return true;
-	xp_reader_posts(&reader);
-	xp_reader_sends(&reader);
+	xp_reader_sends(&reader, false);
 	return false;
 }
 
 static bool polls(void)
 {
-	if (xp_reader_leaves(&reader, false))
+	if (xp_reader_leaves_poll(&reader))
 		return true;
 	xp_reader_polls(&reader);
 	return false;
@@ -51,7 +50,7 @@ static void test_leaves(void)
 	ok &= !takes(US) && posts();
 	TAP_OK(ok, "calls leave their work while there are more events");
 	TAP_OK(takes(US), "the last event sends what was left");
-	xp_reader_sends(&reader);
+	xp_reader_sends(&reader, false);
 	TAP_OK(!posts() && !polls(), "calls after it leave nothing");
 
 	raise_events(2);
@@ -69,37 +68,23 @@ static void test_leaves(void)
 	TAP_OK(!posts(), "a single event is answered at once");
 }
 
-/* Takes and answers n events, the last one if `all`. Returns true if that one sends the others. */
-static bool answer(int n, bool all)
+/* An event is raised for a channel that nobody reads. */
+static void test_late(void)
 {
-	bool sends = false;
-
-	raise_events(n);
-	for (int i = 0; i < n; i++) {
-		sends = takes(US);
-		if (sends)
-			xp_reader_sends(&reader);
-		if (i < n - 1 || all)
-			posts();
-	}
-	return sends;
-}
-
-static void test_last(void)
-{
-	int n;
-
-	for (n = 0; n < 100 && answer(3, true); n++)
-		;
-	TAP_OK(n && n < 100, "an answer to the last event takes the others along after a while");
-	TAP_OK(!answer(3, false) && answer(3, true), "not any more once there was none");
-
 	raise_events(2);
 	takes(US);
-	posts();
+	TAP_OK(posts(), "an answer waits for the next event");
+	xp_reader_sends(&reader, true);
+	TAP_OK(!posts() && !polls() && !reader.unread, "if it was late, that one is not expected");
+	raise_events(1);
 	takes(US);
-	TAP_OK(xp_reader_posts(&reader) && !xp_reader_posts(&reader),
-	       "the answer to the last event is told from others");
+	TAP_OK(!posts(), "and the next answer does not wait for it");
+	takes(US);
+	raise_events(2);
+	takes(US);
+	TAP_OK(posts(), "although it may be taken later");
+	takes(US);
+	xp_reader_sends(&reader, false);
 }
 
 static void test_slow(void)
@@ -114,6 +99,14 @@ static void test_slow(void)
 	takes(1000 * US);
 	TAP_OK(posts(), "until it is fast again");
 	takes(US);
+	raise_events(2);
+	takes(US);
+	now += 1000 * US;
+	TAP_OK(!posts(), "an answer after a long time is not left");
+	takes(US);
+	raise_events(2);
+	takes(US);
+	takes(US);
 }
 
 static void *takes_elsewhere(void *arg)
@@ -123,13 +116,18 @@ static void *takes_elsewhere(void *arg)
 	return NULL;
 }
 
-static void test_threads(void)
+static void take_elsewhere(void)
 {
 	pthread_t thread;
 
-	raise_events(3);
 	if (pthread_create(&thread, NULL, takes_elsewhere, NULL) || pthread_join(thread, NULL))
 		exit(1);
+}
+
+static void test_threads(void)
+{
+	raise_events(3);
+	take_elsewhere();
 	TAP_OK(!posts() && !polls(),
 	       "another thread than the one that takes events leaves nothing");
 	takes(US);
@@ -137,19 +135,29 @@ static void test_threads(void)
 	takes(US);
 }
 
-static void test_time(void)
+static bool takes_lately(uint64_t passed)
 {
-	TAP_OK(xp_reader_takes(&reader, now + 10, 20) && !xp_reader_takes(&reader, now + 20, 20),
-	       "the thread takes events until some time after the last one");
+	return xp_reader_takes(&reader, now + passed, 20);
+}
+
+static void test_receiver(void)
+{
+	raise_events(2);
+	takes(US);
+	TAP_OK(!takes_lately(0), "a thread that no packet wakes is not waited for");
+	xp_reader_receives(&reader);
+	TAP_OK(takes_lately(10) && !takes_lately(20), "another one is, for some time");
+	take_elsewhere();
+	TAP_OK(!takes_lately(0), "not if another thread took the last event");
 	TAP_OK(!reader.unread, "all events were taken");
 }
 
 int main(void)
 {
 	test_leaves();
-	test_last();
+	test_late();
 	test_slow();
 	test_threads();
-	test_time();
+	test_receiver();
 	return tap_end();
 }
