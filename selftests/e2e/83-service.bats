@@ -46,7 +46,7 @@ lives() {
 
 @test "the service manager is told when the daemon is ready, and its status" {
 	wait_for 10 told '^READY=1$'
-	told '^STATUS=xra serves va (link up, XDP .*, [0-9]* workers*)$'
+	told '^STATUS=xra serves va (link up, \(XDP .*\|UDP sockets.*\), [0-9]* workers*)$'
 }
 
 @test "the status changes with the link" {
