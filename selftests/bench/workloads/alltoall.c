@@ -5,7 +5,8 @@
  *
  *   alltoall [OPTION...] RANK HOST...   see side.h; the hosts of all ranks, in their order
  *
- * Rank R listens on port PORT + R. Rank 0 prints the rounds a second, and their times.
+ * Rank R listens on port PORT + R. Rank 0 prints the rounds a second, and their times,
+ * without the first one, in which it waits until the others have started.
  */
 #include "alltoall.h"
 
@@ -100,17 +101,19 @@ static void run_rounds(struct rank *r)
 	const struct exchange *exchange = r->options->tcp ? &exchange_by_tcp : &exchange_by_verbs;
 	void *own = exchange->open(r);
 	struct meter meter;
-	uint64_t began = now_ns(), now;
+	uint64_t began = 0, now;
 	bool last = false;
 
-	meter_start(&meter, r->options->seconds);
 	for (uint64_t round = 1; !last; round++) {
-		last = !r->me && !meter_runs(&meter, began);
+		last = !r->me && began && !meter_runs(&meter, began);
 		fill_messages(r, round, last);
 		exchange->run(own, r);
 		last = check_messages(r, round, last);
 		now = now_ns();
-		meter_add(&meter, began, now);
+		if (began)
+			meter_add(&meter, began, now);
+		else /* all ranks are there */
+			meter_start(&meter, r->options->seconds);
 		began = now;
 	}
 	finish(r);
