@@ -19,7 +19,7 @@ $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),1200,bats --tap $(f),$(E2E_NEEDS),root long)))
 # The same by UDP sockets: some files always, all others that do not set the way themselves in the long tests.
 E2E_SOCKET := $(addprefix selftests/e2e/,00-smoke.bats 10-pingpong.bats 15-unreliable.bats 30-verify.bats 31-workloads.bats \
-	40-protection.bats 49-rdmacm.bats 50-loss.bats 70-events.bats)
+	40-protection.bats 49-rdmacm-options.bats 50-loss.bats 70-events.bats)
 E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-start.bats 16-interfaces.bats \
 	17-ways.bats 18-lend.bats 18-lend-ring.bats 18-netem.bats 19-direct-auto.bats 19-direct-capture.bats \
 	19-direct-peers.bats 19-direct-rdmacm.bats 19-direct-threads.bats 19-direct-users.bats 19-direct-verdict.bats \
@@ -31,8 +31,9 @@ $(foreach f,$(E2E_SOCKET),$(eval \
 $(foreach f,$(filter-out $(E2E_SOCKET) $(E2E_LONG) $(E2E_OWN_WAY),$(E2E_FILES)),$(eval \
 	$(call suite,long/$(call socket_name,$(f)),900,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),root long)))
 # The same with direct contexts, whose engine runs in the program; without files in which all programs go the daemon's way
-E2E_DIRECT := $(addprefix selftests/e2e/,26-xrc.bats 30-verify.bats 35-memory.bats 36-regions.bats 37-direct.bats 70-events.bats)
-E2E_BY_DAEMON := $(addprefix selftests/e2e/,85-observe.bats 85-probes.bats 86-neighbours.bats 98-demo.bats)
+E2E_DIRECT := $(addprefix selftests/e2e/,26-xrc.bats 30-verify.bats 35-memory.bats 36-regions.bats 37-direct.bats \
+	55-iser.bats 70-events.bats)
+E2E_BY_DAEMON := $(addprefix selftests/e2e/,18-addresses.bats 85-observe.bats 85-probes.bats 86-neighbours.bats 98-demo.bats)
 direct_name = direct/$(basename $(notdir $1))
 $(foreach f,$(E2E_DIRECT),$(eval \
 	$(call suite,$(call direct_name,$(f)),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),host root)))
