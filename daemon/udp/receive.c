@@ -279,24 +279,36 @@ static bool begin_large(struct xd_udp_rx *rx, bool split)
 	return true;
 }
 
-static bool is_ack_at(const struct xd_udp_rx *rx, uint32_t off)
+/* Returns the opcode of a packet, without its class. */
+static uint8_t operation_at(const struct xd_udp_rx *rx, uint32_t index)
 {
-	return off < rx->len && (rx->data[off] & ~XR_CLASS_MASK) == XR_OP_ACK;
+	return rx->data[index * rx->size] & ~XR_CLASS_MASK;
+}
+
+static bool is_request_at(const struct xd_udp_rx *rx, uint32_t index)
+{
+	uint8_t op = operation_at(rx, index);
+
+	return op < XR_OP_READ_RESP_FIRST || op > XR_OP_ATOMIC_ACK;
 }
 
 /*
  * An ACK behind requests (join_acks() in send.c) is passed on first: programs expect the completion
  * of a request before that of its answer, as a card acknowledges before its program answers.
+ * Responses keep their order.
  */
 static void begin_with_ack(struct xd_udp_rx *rx)
 {
 	uint32_t last = (rx->len - 1) / rx->size;
 
-	rx->ack_first = !is_ack_at(rx, 0) && is_ack_at(rx, last * rx->size);
-	if (rx->ack_first) {
-		rx->index = last;
-		rx->off = last * rx->size;
-	}
+	if (operation_at(rx, last) != XR_OP_ACK)
+		return;
+	for (uint32_t i = 0; i < last; i++)
+		if (!is_request_at(rx, i))
+			return;
+	rx->ack_first = true;
+	rx->index = last;
+	rx->off = last * rx->size;
 }
 
 /* Begins to take the next message apart. Returns false if it is dropped. */

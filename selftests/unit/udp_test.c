@@ -707,6 +707,12 @@ static void test_receive_ack(void)
 	TAP_OK(!strcmp(receive_joined(XR_OP_ACK, XR_OP_ACK, XR_OP_ACK, false), "aaa") &&
 		       !xd_socket_pending(&udp->socket),
 	       "and ACKs alone as well");
+	TAP_OK(!strcmp(receive_joined(XR_OP_READ_RESP_ONLY, XR_OP_SEND_ONLY, XR_OP_ACK, true),
+		       "ssa") &&
+		       !strcmp(receive_joined(XR_OP_SEND_ONLY, XR_OP_READ_RESP_ONLY, XR_OP_ACK,
+					      true),
+			       "ssa"),
+	       "an ACK behind another response stays there");
 	joined_near = 0;
 	all_valid = false;
 	memset(packet_near, 0, sizeof(packet_near));
