@@ -279,32 +279,25 @@ static bool begin_large(struct xd_udp_rx *rx, bool split)
 	return true;
 }
 
-/* Returns the opcode of a packet, without its class. */
-static uint8_t operation_at(const struct xd_udp_rx *rx, uint32_t index)
+static uint8_t opcode_at(const struct xd_udp_rx *rx, uint32_t index)
 {
-	return rx->data[index * rx->size] & ~XR_CLASS_MASK;
-}
-
-static bool is_request_at(const struct xd_udp_rx *rx, uint32_t index)
-{
-	uint8_t op = operation_at(rx, index);
-
-	return op < XR_OP_READ_RESP_FIRST || op > XR_OP_ATOMIC_ACK;
+	return rx->data[index * rx->size];
 }
 
 /*
  * An ACK behind requests (join_acks() in send.c) is passed on first: programs expect the completion
  * of a request before that of its answer, as a card acknowledges before its program answers.
- * Responses keep their order.
+ * Responses keep their order. The opcodes are read again when the packets are checked: an engine of
+ * this host that changes them changes the order of its packets only.
  */
 static void begin_with_ack(struct xd_udp_rx *rx)
 {
 	uint32_t last = (rx->len - 1) / rx->size;
 
-	if (operation_at(rx, last) != XR_OP_ACK)
+	if ((opcode_at(rx, last) & ~XR_CLASS_MASK) != XR_OP_ACK)
 		return;
 	for (uint32_t i = 0; i < last; i++)
-		if (!is_request_at(rx, i))
+		if (!(xr_opcodes[opcode_at(rx, i)].flags & XR_OPF_REQUEST))
 			return;
 	rx->ack_first = true;
 	rx->index = last;
@@ -396,9 +389,9 @@ static bool is_delivered(const struct xd_udp *u)
 /* Notes which socket of the peer the QP of a packet sends to. */
 static void note_peer(struct xd_udp *u, uint32_t qpn, uint16_t port)
 {
-	struct xd_udp_qp *qp = xd_udp_qp_place(u, qpn);
+	struct xd_udp_qp *qp = xd_udp_qp_of(u, qpn);
 
-	if (qp->qpn == qpn)
+	if (qp)
 		qp->peer_port = port;
 }
 

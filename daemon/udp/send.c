@@ -80,9 +80,7 @@ static bool is_ack(const struct xd_udp_frame *f)
 
 static bool is_other_response(const struct xd_udp_frame *f)
 {
-	uint8_t op = opcode(f) & ~XR_CLASS_MASK;
-
-	return op >= XR_OP_READ_RESP_FIRST && op <= XR_OP_ATOMIC_ACK && op != XR_OP_ACK;
+	return xr_opcodes[opcode(f)].flags & XR_OPF_RESPONSE && !is_ack(f);
 }
 
 /* Returns what is known of the QP that sends a frame. */
@@ -102,12 +100,9 @@ static struct xd_udp_qp *sender(struct xd_udp *u, const struct xd_udp_frame *f)
 }
 
 /* Returns the last message of a QP, NULL if there is none. */
-static struct xd_udp_message *message_of(struct xd_udp *u, uint32_t qpn)
+static struct xd_udp_message *message_of(struct xd_udp_tx *tx, const struct xd_udp_qp *qp)
 {
-	const struct xd_udp_qp *qp = xd_udp_qp_place(u, qpn);
-
-	return qp->qpn == qpn && qp->last && qp->flush == u->tx.flush ? &u->tx.message[qp->last - 1]
-								      : NULL;
+	return qp->last && qp->flush == tx->flush ? &tx->message[qp->last - 1] : NULL;
 }
 
 /* Returns true if a message has room for a packet with `size` bytes behind UDP. */
@@ -132,10 +127,9 @@ static uint32_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_frame *f
  * Returns the message for several QPs that a packet could join, unless it precedes a message that
  * the QP has already. Only packets of the same length join it, as a shorter one would be the last.
  */
-static struct xd_udp_message *shared_message(struct xd_udp *u, const struct xd_udp_qp *qp,
+static struct xd_udp_message *shared_message(struct xd_udp_tx *tx, const struct xd_udp_qp *qp,
 					     uint32_t size, bool ack)
 {
-	struct xd_udp_tx *tx = &u->tx;
 	uint8_t at = tx->shared[ack];
 	struct xd_udp_message *m = at ? &tx->message[at - 1] : NULL;
 
@@ -188,28 +182,26 @@ static bool is_full(const struct xd_udp_tx *tx)
  * Returns true for a payload that is copied once, when the frame goes to an engine of this host,
  * as the last one of its QP did.
  */
-static bool leaves_payload(struct xd_udp *u, const struct xt_frame *f)
+static bool leaves_payload(const struct xd_udp_qp *qp, const struct xt_frame *f)
 {
-	const struct xd_udp_qp *qp = xd_udp_qp_place(u, f->meta.qpn);
-
-	return f->n_payload && f->n_payload <= XD_UDP_PIECES &&
-	       f->len - f->meta.payload_off >= LONG_PAYLOAD && qp->qpn == f->meta.qpn && qp->nearby;
+	return qp->nearby && f->n_payload && f->n_payload <= XD_UDP_PIECES &&
+	       f->len - f->meta.payload_off >= LONG_PAYLOAD;
 }
 
 /* Returns the identification of a packet that is going to be put. It is set again then. */
-static uint16_t expected_id(struct xd_udp *u, uint32_t qpn, uint32_t size)
+static uint16_t expected_id(struct xd_udp_tx *tx, const struct xd_udp_qp *qp, uint32_t size)
 {
-	const struct xd_udp_message *m = message_of(u, qpn);
-	const struct xd_udp_qp *qp = xd_udp_qp_place(u, qpn);
+	const struct xd_udp_message *m = message_of(tx, qp);
 
-	if (!m || !has_room(&u->tx, m, size))
-		m = qp->qpn == qpn ? shared_message(u, qp, size, false) : NULL;
+	if (!m || !has_room(tx, m, size))
+		m = shared_message(tx, qp, size, false);
 	return m ? (uint16_t)m->count : 0;
 }
 
 bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
 {
 	struct xd_udp *u = xd_udp_of(s);
+	const struct xd_udp_qp *qp = xd_udp_qp_of(u, f->meta.qpn);
 	struct xd_udp_tx *tx = &u->tx;
 	uint8_t *data;
 
@@ -220,11 +212,11 @@ bool xd_udp_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
 		return false;
 	}
 	data = tx->area + (size_t)tx->frames * BUFFER;
-	f->ip_id = expected_id(u, f->meta.qpn, len - f->meta.bth_off);
+	f->ip_id = qp ? expected_id(tx, qp, len - f->meta.bth_off) : 0;
 	f->len = len;
 	f->nseg = 1;
 	f->seg[0] = (struct xt_seg){ data + -f->meta.payload_off % CACHE_LINE, len };
-	f->unsealed = leaves_payload(u, f);
+	f->unsealed = qp && leaves_payload(qp, f);
 	return true;
 }
 
@@ -244,7 +236,10 @@ static bool continues(const struct xd_udp_tx *tx, const struct xd_udp_message *m
 	return xd_gso_continues(first->data, &first->meta, f->data, &f->meta, m->count);
 }
 
-/* The same for a packet of another QP. ACKs stay among themselves: see begin() in receive.c. */
+/*
+ * The same for a packet of another QP. ACKs stay among themselves: behind requests, the receiver
+ * would take only the last one first.
+ */
 static bool continues_for_peer(const struct xd_udp_tx *tx, const struct xd_udp_message *m,
 			       const struct xd_udp_frame *f)
 {
@@ -255,19 +250,18 @@ static bool continues_for_peer(const struct xd_udp_tx *tx, const struct xd_udp_m
 }
 
 /* Returns the message that a frame continues, with its identification set to that; NULL: none */
-static struct xd_udp_message *find_message(struct xd_udp *u, const struct xd_udp_qp *qp,
+static struct xd_udp_message *find_message(struct xd_udp_tx *tx, const struct xd_udp_qp *qp,
 					   const struct xd_udp_frame *slot,
 					   const struct xt_frame *f, uint32_t size)
 {
-	struct xd_udp_tx *tx = &u->tx;
-	struct xd_udp_message *m = message_of(u, qp->qpn);
+	struct xd_udp_message *m = message_of(tx, qp);
 
 	if (m && has_room(tx, m, size)) {
 		xt_icrc_set_id(f, (uint16_t)m->count);
 		if (continues(tx, m, slot))
 			return m;
 	}
-	m = shared_message(u, qp, size, is_ack(slot));
+	m = shared_message(tx, qp, size, is_ack(slot));
 	if (m) {
 		xt_icrc_set_id(f, (uint16_t)m->count);
 		if (continues_for_peer(tx, m, slot))
@@ -293,7 +287,7 @@ void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *f)
 	keep_payload(tx, slot, f);
 	tx->responses |= is_other_response(slot);
 	qp = sender(u, slot);
-	m = find_message(u, qp, slot, f, size);
+	m = find_message(tx, qp, slot, f, size);
 	if (m)
 		join(tx, m, index, size);
 	else
@@ -582,10 +576,12 @@ static void join_acks(struct xd_udp *u)
 
 	for (uint32_t i = 0; i < tx->messages; i++) {
 		struct xd_udp_message *ack = &tx->message[i], *last;
+		const struct xd_udp_qp *qp;
 
 		if (ack->is_sent || !ack->acks || ack->count > 1)
 			continue;
-		last = message_of(u, tx->frame[ack->first].meta.qpn);
+		qp = xd_udp_qp_of(u, tx->frame[ack->first].meta.qpn);
+		last = qp ? message_of(tx, qp) : NULL;
 		if (last && !last->acks)
 			join_ack(tx, last, ack);
 	}
@@ -685,8 +681,8 @@ static void note_way(struct xd_udp *u, const struct xd_udp_message *m, bool near
 	struct xd_udp_qp *qp;
 
 	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next) {
-		qp = xd_udp_qp_place(u, u->tx.frame[i].meta.qpn);
-		if (qp->qpn == u->tx.frame[i].meta.qpn)
+		qp = xd_udp_qp_of(u, u->tx.frame[i].meta.qpn);
+		if (qp)
 			qp->nearby = nearby;
 	}
 	if (!nearby && u->tx.incomplete)

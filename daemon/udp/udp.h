@@ -252,6 +252,14 @@ static inline struct xd_udp_qp *xd_udp_qp_place(struct xd_udp *u, uint32_t qpn)
 	return &u->tx.qp[qpn * 0x9e3779b1u >> (32 - XD_UDP_QP_BITS)];
 }
 
+/* Returns what is known of a QP, NULL if that is nothing. */
+static inline struct xd_udp_qp *xd_udp_qp_of(struct xd_udp *u, uint32_t qpn)
+{
+	struct xd_udp_qp *qp = xd_udp_qp_place(u, qpn);
+
+	return qp->qpn == qpn ? qp : NULL;
+}
+
 /* Packets that wait for xd_socket_tx_flush() */
 static inline uint32_t xd_udp_queued(const struct xd_socket *s)
 {
