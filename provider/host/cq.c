@@ -41,7 +41,7 @@ static int join_channel(struct xp_host *h, struct xp_channel_object *ch)
 int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 {
 	const struct xr_create_cq_req *q = call->req;
-	struct xp_channel_object *ch = xp_object_get(&h->objects, XP_KIND_CHANNEL, q->channel);
+	struct xp_channel_object *ch = xp_channel_of(h, q->channel);
 	struct xr_create_cq_rep rep = { 0 };
 	struct xp_cq_object *cq;
 	int err = check(h, q);

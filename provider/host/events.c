@@ -12,10 +12,11 @@ static bool write_record(struct xp_event_source *src, uint32_t type)
 {
 	const struct xr_async_event ev = { .element = src->cookie, .type = type };
 
+	const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 	/* the function of the C library is a cancellation point */
-	if (syscall(SYS_sendto, src->fd, &ev, sizeof(ev), MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0) <
-		    0 &&
-	    errno == EAGAIN)
+	long n = syscall(SYS_sendto, src->fd, &ev, sizeof(ev), flags, NULL, 0);
+
+	if (n < 0 && errno == EAGAIN)
 		return false;
 	src->written++;
 	return true;

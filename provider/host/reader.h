@@ -17,8 +17,8 @@ struct xp_reader {
 	uint32_t unread;    /* events that were raised, not taken, and are expected to be */
 	pthread_t thread;   /* that took the last one */
 	uint64_t taken_at;  /* when; 0: never */
-	pthread_t receiver; /* a packet wakes it to receive, and to take events; 0: there is none */
 	bool polled;	    /* since then */
+	pthread_t receiver; /* a packet wakes it to receive, and to take events; 0: there is none */
 	bool slow;	    /* it works for long between two events */
 	uint32_t leaves;    /* calls that may leave their work, until the next event */
 	bool left;	    /* one that posted did */

@@ -68,11 +68,12 @@ static void count_taken(uint64_t cookie)
 	((struct xp_cq *)(uintptr_t)cookie)->comp_read++;
 }
 
-static int take(struct xp_channel *ch, struct xp_cq **cq)
+static int take_event(struct xp_channel *ch, bool waits, struct xp_cq **cq)
 {
-	const struct xp_context *ctx = ch->ctx;
+	const struct xp_host_ops *ops = ch->ctx->host_ops;
 	uint64_t cookie;
-	int err = ctx->host_ops->take_event(ctx->host, ch->host, count_taken, &cookie);
+	int err = (waits ? ops->wait_event : ops->take_event)(ch->ctx->host, ch->host, count_taken,
+							      &cookie);
 
 	if (!err)
 		*cq = (struct xp_cq *)(uintptr_t)cookie;
@@ -89,23 +90,12 @@ static int take_after_round(struct xp_channel *ch, struct xp_cq **cq)
 	const struct xp_context *ctx = ch->ctx;
 	const struct xp_channel *wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
 	bool done = ctx->host_ops->poll_channel(ctx->host, ch->host, wakes ? wakes->host : NULL);
-	int err = take(ch, cq);
+	int err = take_event(ch, false, cq);
 
 	if (err != -EAGAIN || wakes != ch)
 		return err;
 	*cq = make_early_event(ch, !done);
 	return *cq ? 0 : -EAGAIN;
-}
-
-static int wait_direct(struct xp_channel *ch, struct xp_cq **cq)
-{
-	const struct xp_context *ctx = ch->ctx;
-	uint64_t cookie;
-	int err = ctx->host_ops->wait_event(ctx->host, ch->host, count_taken, &cookie);
-
-	if (!err)
-		*cq = (struct xp_cq *)(uintptr_t)cookie;
-	return err;
 }
 
 /*
@@ -115,12 +105,12 @@ static int wait_direct(struct xp_channel *ch, struct xp_cq **cq)
 static int take_direct(struct xp_channel *ch, struct xp_cq **cq)
 {
 	const struct xp_context *ctx = ch->ctx;
-	int err = take(ch, cq);
+	int err = take_event(ch, false, cq);
 
 	if (err != -EAGAIN)
 		return err;
 	if (!xp_channel_never_blocks(ch))
-		return wait_direct(ch, cq);
+		return take_event(ch, true, cq);
 	err = take_after_round(ch, cq);
 	/* Another thread may just be raising the event of the CQ that was armed. */
 	if (err == -EAGAIN && __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED) == ch)
