@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cover.h"
 
 #define COVERED(ns, passed) ((ns)*5 >= (passed)*4)
 /* Less does not tell what a program does: a call may poll once. */
 #define LOOK_NS 25000u
+/* A poll so long ago may not be the last one that tells about the program. */
+#define LATE_NS 500000u
+/* A thread gets a processor sooner than this: some time slices of the other threads */
+#define WAITS_NS 50000000u
+/* A thread that had a processor for less was not in time to poll. */
+#define HARDLY_RAN_NS 20000u
+/* Clock of a thread's processor time, see include/linux/posix-timers.h of the kernel */
+#define CPU_CLOCK(tid) ((clockid_t)(~(unsigned int)(tid) << 3 | 6))
 
-static uint64_t thread_cpu_ns(void)
+static uint64_t cpu_ns_of(clockid_t clock)
 {
-	struct timespec ts;
+	struct timespec ts = { 0 };
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	(void)clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
@@ -31,10 +44,13 @@ static long times_blocked(void)
 static uint64_t waited(struct xp_cover *c, uint64_t now)
 {
 	pthread_t self = pthread_self();
-	uint64_t cpu_ns = thread_cpu_ns(), passed = now - c->at, ran = cpu_ns - c->cpu_ns;
+	uint64_t cpu_ns = cpu_ns_of(CLOCK_THREAD_CPUTIME_ID), passed = now - c->at,
+		 ran = cpu_ns - c->cpu_ns;
 	long blocked = times_blocked();
-	bool knows = pthread_equal(self, c->thread) && blocked == c->blocked;
+	bool same = pthread_equal(self, c->thread), knows = same && blocked == c->blocked;
 
+	if (!same)
+		__atomic_store_n(&c->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
 	c->thread = self;
 	c->at = now;
 	c->cpu_ns = cpu_ns;
@@ -48,10 +64,18 @@ void xp_cover_add(struct xp_cover *c, uint64_t begin, uint64_t end, uint64_t mos
 
 	if (gap > most) {
 		counts = most + waited(c, begin);
-		counts = counts < gap ? counts : gap;
+		if (counts > gap || __atomic_load_n(&c->missed, __ATOMIC_RELAXED))
+			counts = gap;
 	}
+	if (__atomic_load_n(&c->missed, __ATOMIC_RELAXED))
+		__atomic_store_n(&c->missed, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&c->ns, c->ns + counts + (end - begin), __ATOMIC_RELAXED);
 	__atomic_store_n(&c->to, end, __ATOMIC_RELAXED);
+}
+
+void xp_cover_miss(struct xp_cover *c)
+{
+	__atomic_store_n(&c->missed, true, __ATOMIC_RELAXED);
 }
 
 void xp_cover_start(const struct xp_cover *c, struct xp_cover_look *l)
@@ -60,23 +84,68 @@ void xp_cover_start(const struct xp_cover *c, struct xp_cover_look *l)
 	l->to = __atomic_load_n(&c->to, __ATOMIC_RELAXED);
 }
 
-enum xp_polls xp_cover_look(const struct xp_cover *c, struct xp_cover_look *l, uint64_t entered,
-			    uint64_t now)
+static enum xp_polls look_at_rounds(const struct xp_cover *c, struct xp_cover_look *l,
+				    uint64_t entered, uint64_t polled, uint64_t now)
 {
 	uint64_t ns = __atomic_load_n(&c->ns, __ATOMIC_RELAXED);
 	uint64_t to = __atomic_load_n(&c->to, __ATOMIC_RELAXED);
-	uint64_t passed, covered;
-
+	uint64_t passed = to > l->to ? to - l->to : 0, covered = ns - l->ns;
 	/* a round that sends a large message takes longer than the time between two looks */
-	if (entered && entered < now) {
-		ns += now - entered;
-		to = now;
-	}
-	passed = to > l->to ? to - l->to : 0;
-	if (passed < LOOK_NS)
+	uint64_t inside = entered && entered < now ? now - entered : 0;
+
+	if (passed + inside < LOOK_NS)
 		return XP_POLLS_UNKNOWN;
-	/* ns falls if the round at the last look was not one of the program. */
-	covered = ns > l->ns ? ns - l->ns : 0;
-	*l = (struct xp_cover_look){ ns, to };
-	return COVERED(covered, passed) ? XP_POLLS : XP_POLLS_NOT;
+	/* The break before a round that is under way is not known yet: the next look sees it. */
+	if (!inside)
+		xp_cover_start(c, l);
+	if (!COVERED(covered + inside, passed + inside))
+		return XP_POLLS_NOT;
+	return inside || now <= polled + LATE_NS ? XP_POLLS : XP_POLLS_UNKNOWN;
+}
+
+/* Returns true if the thread has a processor or waits for one. */
+static bool is_runnable(pid_t tid)
+{
+	char path[64], text[256], *state;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	/* "TID (NAME) STATE ..." */
+	state = strrchr(text, ')');
+	return state && !strncmp(state, ") R", 3);
+}
+
+/* The program has not polled for some time. The price of a look at a thread: two system calls */
+static bool waits(const struct xp_cover *c, struct xp_cover_look *l, uint64_t polled, uint64_t now)
+{
+	if (polled != l->polled) {
+		l->polled = polled;
+		l->tid = __atomic_load_n(&c->tid, __ATOMIC_RELAXED);
+		if (l->tid)
+			l->cpu_ns = cpu_ns_of(CPU_CLOCK(l->tid));
+		return false;
+	}
+	if (!l->tid || now > polled + WAITS_NS)
+		return false;
+	if (cpu_ns_of(CPU_CLOCK(l->tid)) - l->cpu_ns < HARDLY_RAN_NS && is_runnable(l->tid))
+		return true;
+	l->tid = 0; /* until it polls again */
+	return false;
+}
+
+enum xp_polls xp_cover_look(const struct xp_cover *c, struct xp_cover_look *l, uint64_t entered,
+			    uint64_t polled, uint64_t now)
+{
+	enum xp_polls polls = look_at_rounds(c, l, entered, polled, now);
+
+	if (polls != XP_POLLS && waits(c, l, polled, now))
+		return XP_POLLS_WAITS;
+	return polls;
 }

@@ -33,6 +33,8 @@
 #define LEFT_NS 50000u
 /* Looks without the program, until it is one that no longer polls */
 #define UNKNOWN_LOOKS 3
+/* Between looks at a program that waits for a processor: what is due is done for it meanwhile. */
+#define WAITS_TICK_NS 200000u
 /* About the price of a wake-up. A thread whose last waits were shorter looks again for so long. */
 #define SPIN_NS 30000u
 /*
@@ -78,13 +80,10 @@ static bool is_idle(const struct xp_host *h)
 
 static enum xp_polls look(const struct xp_host *h, struct xp_cover_look *l, uint64_t now)
 {
-	uint64_t last = __atomic_load_n(&h->polled, __ATOMIC_RELAXED);
-	enum xp_polls polls = xp_cover_look(&h->cover, l,
-					    __atomic_load_n(&h->entered, __ATOMIC_RELAXED), now);
-
 	if (takes_events(h, now))
 		return XP_POLLS;
-	return polls == XP_POLLS && now > last + XP_WATCH_NS ? XP_POLLS_NOT : polls;
+	return xp_cover_look(&h->cover, l, __atomic_load_n(&h->entered, __ATOMIC_RELAXED),
+			     __atomic_load_n(&h->polled, __ATOMIC_RELAXED), now);
 }
 
 static bool stopped(const struct xp_host *h)
@@ -158,6 +157,9 @@ static bool tick(struct xp_host *h, struct xp_cover_look *l)
 		if (polls == XP_POLLS_UNKNOWN) {
 			wait = FIRST_TICK_NS << unknown++;
 			xp_host_progress_round(h, false, &held);
+		} else if (polls == XP_POLLS_WAITS) {
+			wait = WAITS_TICK_NS;
+			xp_host_progress_round(h, false, &held);
 		} else {
 			wait = held && idle ? XP_ANSWER_NS : next_tick(h, now, now - began, &soon);
 			unknown = 0;
@@ -219,6 +221,7 @@ static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leav
 {
 	uint64_t idle_since = 0, last_wait = XT_NEVER, now, next;
 	bool held, packets = false;
+	enum xp_polls polls;
 	int n;
 
 	leave->taken = 0;
@@ -234,7 +237,8 @@ static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leav
 			last_wait = xp_host_clock() - idle_since;
 		n = xp_host_progress_round(h, false, &held);
 		now = xp_host_clock();
-		if (look(h, l, now) == XP_POLLS)
+		polls = look(h, l, now);
+		if (polls == XP_POLLS || polls == XP_POLLS_WAITS)
 			return;
 		if (n < 0) {
 			sleep_until(h, false, now + BUSY_NS);

@@ -488,8 +488,12 @@ bool xp_host_poll(struct xp_host *h)
 	int saved = errno;
 	unsigned int n;
 
-	if (xp_reader_leaves_poll(&h->reader) || !try_enter(h))
+	if (xp_reader_leaves_poll(&h->reader))
 		return false;
+	if (!try_enter(h)) {
+		xp_cover_miss(&h->cover);
+		return false;
+	}
 	n = do_round(h, true, KEEP_NS);
 	open_or_close_inbox(h);
 	note_poll(h, XP_COVER_NS, n);

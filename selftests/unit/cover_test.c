@@ -16,10 +16,12 @@
 #define LONG 200000u
 #define TIMES 30
 #define SPINNERS 3
+#define LATE 1000000u /* ns since the last poll */
 
 static struct xp_cover cover;
 static struct xp_cover_look look;
-static bool stop; /* atomic */
+static bool stop;    /* atomic */
+static bool started; /* atomic: the other thread has polled */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -43,7 +45,7 @@ static void receive(void)
 
 static enum xp_polls polls(void)
 {
-	return xp_cover_look(&cover, &look, 0, now());
+	return xp_cover_look(&cover, &look, 0, cover.to, now());
 }
 
 static void start(void)
@@ -171,11 +173,108 @@ static void test_entered(void)
 	start();
 	begin = now();
 	compute(LONG);
-	TAP_OK(xp_cover_look(&cover, &look, begin, now()) == XP_POLLS, "a long round counts");
-	look = (struct xp_cover_look){ .ns = cover.ns + LONG, .to = cover.to };
+	TAP_OK(xp_cover_look(&cover, &look, begin, cover.to, now()) == XP_POLLS,
+	       "a long round counts");
+	start();
 	sleep_ns(LONG);
+	begin = now();
+	compute(LONG);
+	TAP_OK(xp_cover_look(&cover, &look, begin, cover.to, now()) == XP_POLLS,
+	       "the break before it is not known before its end");
 	receive();
-	TAP_OK(polls() == XP_POLLS_NOT, "what is covered may fall");
+	TAP_OK(polls() == XP_POLLS_NOT, "it counts then");
+}
+
+static void test_missed(void)
+{
+	start();
+	compute(LONG);
+	xp_cover_miss(&cover);
+	receive();
+	TAP_OK(polls() == XP_POLLS, "a poll counts while another thread has the engine");
+	compute(LONG);
+	receive();
+	TAP_OK(polls() == XP_POLLS_NOT, "it counts once");
+}
+
+static void test_late(void)
+{
+	start();
+	look = (struct xp_cover_look){ .ns = cover.ns - LONG, .to = cover.to - LONG };
+	TAP_OK(xp_cover_look(&cover, &look, 0, cover.to, cover.to + LATE) == XP_POLLS_UNKNOWN,
+	       "a program is unknown some time after its last poll");
+}
+
+/* ---- a thread that has polled, and what it does then -------------------------------------- */
+
+static void *poll_and_run(void *arg)
+{
+	compute(LONG);
+	receive(); /* after a long break */
+	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
+	spin(arg);
+	return arg;
+}
+
+static void *poll_and_sleep(void *arg)
+{
+	compute(LONG);
+	receive();
+	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		sleep_ns(LONG);
+	return arg;
+}
+
+/* Looks twice, as the first look only tells where the second one begins. */
+static enum xp_polls look_twice(void *(*run)(void *), bool give_processor)
+{
+	enum xp_polls found;
+	pthread_t thread;
+
+	start();
+	pthread_create(&thread, NULL, run, NULL);
+	while (!__atomic_load_n(&started, __ATOMIC_ACQUIRE))
+		sleep_ns(LONG);
+	xp_cover_start(&cover, &look);
+	TAP_OK(polls() == XP_POLLS_UNKNOWN, "one look at a thread does not tell what it waits for");
+	if (give_processor)
+		sleep_ns(LATE);
+	else
+		compute(LONG);
+	found = polls();
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	__atomic_store_n(&stop, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&started, false, __ATOMIC_RELAXED);
+	return found;
+}
+
+/* Both threads on one processor, which this one does not give away */
+static void test_waits(void)
+{
+	struct sched_param first = { .sched_priority = 1 }, none = { 0 };
+	cpu_set_t one, all;
+
+	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first)) {
+		tap_skip("a thread that waits for a processor", "no permission for SCHED_FIFO");
+		return;
+	}
+	sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+	TAP_OK(look_twice(poll_and_run, false) == XP_POLLS_WAITS,
+	       "a thread that waits for a processor since it polled is known");
+	sched_setaffinity(0, sizeof(all), &all);
+	sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
+static void test_waits_not(void)
+{
+	TAP_OK(look_twice(poll_and_sleep, true) == XP_POLLS_UNKNOWN,
+	       "a thread that sleeps does not wait for a processor");
+	TAP_OK(look_twice(poll_and_run, true) == XP_POLLS_UNKNOWN, "nor does one that computes");
 }
 
 int main(void)
@@ -184,6 +283,10 @@ int main(void)
 	test_breaks();
 	test_threads();
 	test_entered();
+	test_missed();
+	test_late();
+	test_waits();
+	test_waits_not();
 	poll_beside_spinners(false);
 	poll_beside_spinners(true);
 	return tap_end();
