@@ -99,6 +99,7 @@ struct xp_host {
 
 	/* Any thread, atomic */
 	uint64_t rounds;   /* that received, in halves: odd while one is under way */
+	uint32_t wanted;   /* threads that wait for the lock to make a request */
 	uint64_t entered;  /* when the thread that has the engine began; 0: none has it */
 	uint64_t next;	   /* when a round is due */
 	bool expects;	   /* the engine has a timer: an ACK is to come */

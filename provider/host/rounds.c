@@ -363,9 +363,37 @@ static void leave(struct xp_host *h)
 	xp_progress_due(h, n < 0);
 }
 
+/*
+ * A thread that polls has the lock nearly all the time, and a thread that sleeps on it would find it
+ * taken when it wakes. So this one says that it wants the lock, and tries for some rounds.
+ */
+static void lock_for_request(struct xp_host *h)
+{
+	uint64_t since;
+
+	if (!pthread_mutex_trylock(&h->lock))
+		return;
+	__atomic_fetch_add(&h->wanted, 1, __ATOMIC_RELAXED);
+	since = xp_host_clock();
+	while (pthread_mutex_trylock(&h->lock)) {
+		if (xp_host_clock() - since > SPIN_FOR_OTHERS_NS) {
+			pthread_mutex_lock(&h->lock);
+			break;
+		}
+	}
+	__atomic_fetch_sub(&h->wanted, 1, __ATOMIC_RELAXED);
+}
+
+/* Threads that make requests all the time leave the engine to those that poll now and then. */
+static bool is_wanted(const struct xp_host *h)
+{
+	return __builtin_expect(__atomic_load_n(&h->wanted, __ATOMIC_RELAXED), 0) &&
+	       xp_host_clock() < __atomic_load_n(&h->polled, __ATOMIC_RELAXED) + XP_COVER_NS;
+}
+
 void xp_host_enter(struct xp_host *h)
 {
-	pthread_mutex_lock(&h->lock);
+	lock_for_request(h);
 	begin(h);
 	/* of memory that the program may free after this call */
 	xd_udp_complete(xd_udp_of(h->socket));
@@ -490,7 +518,7 @@ bool xp_host_poll(struct xp_host *h)
 
 	if (xp_reader_leaves_poll(&h->reader))
 		return false;
-	if (!try_enter(h)) {
+	if (is_wanted(h) || !try_enter(h)) {
 		xp_cover_miss(&h->cover);
 		return false;
 	}
