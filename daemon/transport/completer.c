@@ -217,17 +217,22 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 }
 
 /* Returns false if it must wait, because it may let the oldest work request fail. */
-static bool rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
+static bool rx_nak(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, uint32_t aeth)
 {
 	struct xt_requester *r = &qp->req;
 	uint32_t value = aeth >> 24 & XR_AETH_VALUE_MASK;
+	bool asks = aeth >> 24 == (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE);
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return true;
 	if (psn != r->unacked && !acked(qp, psn)) {
-		if (xt_may_send(qp))
-			response_missing(qp, psn);
-		r->nak |= psn == r->executed && aeth >> 24 == (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE);
+		if (!xt_may_send(qp))
+			return true;
+		/* An error is sent only once, and the timeout of the program may be infinite. */
+		if (!asks)
+			xt_early_keep(qp, rx, psn, xt_place_response);
+		response_missing(qp, psn);
+		r->nak |= psn == r->executed && asks;
 		return true;
 	}
 	if (must_wait(qp))
@@ -244,12 +249,12 @@ static bool rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 }
 
 /* Returns false if a NAK must wait. */
-static bool rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
+static bool rx_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, uint32_t aeth)
 {
 	struct xt_requester *r = &qp->req;
 
 	if ((aeth >> 24 & XR_AETH_TYPE_MASK) != XR_AETH_ACK)
-		return rx_nak(qp, psn, aeth);
+		return rx_nak(qp, rx, psn, aeth);
 	if (xt_diff(psn + 1, r->unacked) <= 0)
 		return true;
 	if (acked(qp, psn + 1))
@@ -420,7 +425,7 @@ bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	}
 	switch (rx->opcode) {
 	case XR_OP_ACK:
-		done = rx_ack(qp, psn, aeth);
+		done = rx_ack(qp, rx, psn, aeth);
 		break;
 	case XR_OP_ATOMIC_ACK:
 		done = rx_atomic_ack(qp, rx, psn);

@@ -3,10 +3,10 @@
  * Responder: packets that come early are kept, and each missing packet is asked for once. READ
  * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
  * requested together, one of each READ request. A packet that was overtaken gives no round-trip
- * time. A packet that fills a gap leaves at once if the window is nearly full. A probe is
- * counted when it is sent, and costs no retry, nor does what follows from its ACK. If the path
- * becomes slower, probes end. A response is not asked for if others came as late, unless packets
- * are lost.
+ * time, and a NAK that overtook a response counts after it. A packet that fills a gap leaves at
+ * once if the window is nearly full. A probe is counted when it is sent, and costs no retry, nor
+ * does what follows from its ACK. If the path becomes slower, probes end. A response is not
+ * asked for if others came as late, unless packets are lost.
  */
 #include "daemon/transport/engine.h"
 #include "daemon/transport/park.h"
@@ -422,6 +422,38 @@ static void test_overtaken(void)
 	end(&q);
 }
 
+/* A READ of one packet and a WRITE of one, to which the peer answers by a NAK; it arrives first. */
+static struct harness *overtake(struct h_qp *q, uint8_t syndrome)
+{
+	const struct made nak = S(ACK, .psn = 1, .syndrome = syndrome, .msn = 1);
+	struct harness *h = start(q);
+	struct xr_cqe cqe;
+
+	h_post_send(q, 0, XR_WR_RDMA_READ, BASE, MTU, key);
+	post_writes(q, 1);
+	receive(q, &nak);
+	TAP_OK(requested(h, 0, 1) && !q->qp->req.completed,
+	       "a NAK overtakes a response: that is requested again");
+	receive_response(q, 0, 1);
+	TAP_OK(h_poll(h, &cqe) && !cqe.status, "it arrives: the READ completes");
+	return h;
+}
+
+static void test_overtaking(void)
+{
+	struct xr_cqe cqe;
+	struct h_qp q;
+	struct harness *h = overtake(&q, RNR_NAK);
+
+	TAP_OK(!h->sent_count && q.qp->req.wait == XT_WAIT_RNR,
+	       "the RNR NAK counts then: the peer is waited for");
+	end(&q);
+	h = overtake(&q, XR_AETH_NAK | XR_NAK_REMOTE_ACCESS);
+	TAP_OK(h_poll(h, &cqe) && cqe.status == IBV_WC_REM_ACCESS_ERR,
+	       "an error counts then: the WRITE completes with it");
+	end(&q);
+}
+
 /* ---- counters ---------------------------------------------------------------------------- */
 
 #define MS 1000000u
@@ -688,6 +720,7 @@ int main(void)
 	test_gaps();
 	test_lossy_reads();
 	test_overtaken();
+	test_overtaking();
 	test_counters();
 	test_late_acks(0);
 	test_late_acks(1);
