@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Programs that do the same work by verbs and by TCP (selftests/bench/workloads).
 
-Each class takes a path: "direct" and "daemon" are the values of XROCE_PATH, "tcp" is TCP. By TCP and directly, each program is
-bound to a processor, as two hosts would have one each. By the daemon, the scheduler places programs and workers: bound programs
-that poll keep workers waiting.
+Each class takes a path: "direct" and "daemon" are the values of XROCE_PATH, "tcp" is TCP, and "floor" what no transport over UDP
+can leave out. By these and directly, each program is bound to a processor, as two hosts would have one each. By the daemon, the
+scheduler places programs and workers: bound programs that poll keep workers waiting.
 """
 import os
 
 from hosts import ADDRESS, Failed, stop, wait_until
 from load import Recorder
 from programs import PORT, SECONDS, STARTED_PACKETS, TIME_LIMIT, Turn, checked, pair, path_environment, watch
+
+
+# paths without verbs, and the options of the programs for them
+OTHERS = {"tcp": "-t", "floor": "-u"}
 
 
 class BesideTcp:
@@ -19,12 +23,12 @@ class BesideTcp:
 
     def __init__(self, program, path, *arguments):
         self.program, self.path, self.arguments = program, path, arguments
-        self.xroce = path != "tcp"
+        self.xroce = path not in OTHERS
 
     def command(self, hosts, tools, host, place):
         """Returns the command line on a host. place: counts the programs, which share the processors in turn"""
         bound = [] if self.path == "daemon" else ["taskset", "-c", place % os.cpu_count()]
-        way = ["-t"] if self.path == "tcp" else ["-g", hosts.gid[host]]
+        way = [OTHERS[self.path]] if self.path in OTHERS else ["-g", hosts.gid[host]]
         return [*bound, tools / "bench" / self.program, *way, "-p", PORT, "-T", SECONDS * 0.3, *self.arguments]
 
     def how(self, hosts):

@@ -33,6 +33,6 @@ $(eval $(call program,bench/neighbour,$(BENCH_DIR)/neighbour.c $(PAIR_SRCS) self
 WORKLOADS := $(BENCH_DIR)/workloads
 SIDE_SRCS := $(addprefix $(WORKLOADS)/,side.c rc.c) selftests/e2e/verbs_util.c
 
-$(eval $(call program,bench/reply,$(wildcard $(WORKLOADS)/reply*.c) $(SIDE_SRCS),,-libverbs))
+$(eval $(call program,bench/reply,$(wildcard $(WORKLOADS)/reply*.c) $(SIDE_SRCS),transport,-libverbs -lisal -lz))
 $(eval $(call program,bench/block,$(wildcard $(WORKLOADS)/block*.c) $(WORKLOADS)/stream.c $(SIDE_SRCS),,-libverbs))
 $(eval $(call program,bench/alltoall,$(wildcard $(WORKLOADS)/alltoall*.c) $(WORKLOADS)/stream.c $(SIDE_SRCS),,-libverbs))

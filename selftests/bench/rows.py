@@ -191,8 +191,10 @@ def _programs():
     rows = []
 
     def beside_tcp(group, name, program, limit, *figures):
-        tcp, figures = f"{name}-tcp", [own(figure) for figure in figures]
-        rows.append(row(tcp, f"programs/{group}", program("tcp"), WAYS["socket"][0], *figures, optional=True))
+        tcp, layout, figures = f"{name}-tcp", WAYS["socket"][0], [own(figure) for figure in figures]
+        rows.append(row(tcp, f"programs/{group}", program("tcp"), layout, *figures, optional=True))
+        if group.startswith("reply"):
+            rows.append(row(f"{name}-floor", f"programs-floor/{group}", program("floor"), layout, of(tcp), *figures, optional=True))
         for suffix, path, layout, family in PATHS:
             aim = (">=", limit) if path == "direct" and limit else ()
             rows.append(row(f"{name}-{suffix}", f"{family}/{group}", program(path), layout, of(tcp, *aim), Aim(tcp, "median", None, None),

@@ -302,6 +302,10 @@ class Rows(unittest.TestCase):
         found = rows.select(rows.ROWS, "alltoall-8-xdp")
         self.assertEqual([r.name for r in found["programs-xdp/alltoall"]], ["alltoall-8-tcp", "alltoall-8-xdp"])
 
+    def test_floors_bring_tcp_as_reference(self):
+        found = rows.select(rows.ROWS, "reply-16x1-events-floor")
+        self.assertEqual([r.name for r in found["programs-floor/reply-events"]], ["reply-16x1-events-tcp", "reply-16x1-events-floor"])
+
     def test_several_words_select_several_groups(self):
         self.assertEqual(list(rows.select(rows.ROWS, "private latency")), ["private", "latency"])
 

@@ -7,11 +7,12 @@ load helpers
 
 WORKLOADS=$XR_BUILD/bench
 
-# all_ways PROGRAM OPTION...: runs server and client, by verbs and by TCP; the client prints three numbers
+# all_ways PROGRAM OPTION...: runs server and client, by verbs, by TCP, and by datagrams if it can; the client prints three numbers
 all_ways() {
-	local way
+	local way ways=("-g @4" -t)
 
-	for way in "-g @4" -t; do
+	[[ $1 != */reply ]] || ways+=(-u)
+	for way in "${ways[@]}"; do
 		# shellcheck disable=SC2086
 		both -t 60 "$@" $way -c -T 0.1
 		[[ $(cat "$OUT/client") =~ ^[0-9]+\ [0-9.]+\ [0-9.]+$ ]]

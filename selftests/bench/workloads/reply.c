@@ -171,7 +171,7 @@ int main(int argc, char **argv)
 	MUST(options.connections && options.depth, "number of connections or depth");
 	s.n = options.connections;
 	s.serves = !options.arguments[0];
-	way = options.tcp ? &by_tcp : &by_verbs;
+	way = options.tcp ? &by_tcp : options.floor ? &by_floor : &by_verbs;
 	open_set(&s, way, options.arguments[0]);
 	if (s.serves)
 		serve(&s, way);

@@ -35,7 +35,7 @@ struct set {
 	void *own; /* state of the way */
 };
 
-/* How messages pass: by verbs, or by TCP */
+/* How messages pass: by verbs, by TCP, or as little as possible by UDP */
 struct way {
 	void (*open)(struct set *s);
 	/* The socket of connection i is connected. */
@@ -51,7 +51,7 @@ struct way {
 	void (*flush)(struct set *s, uint32_t i);
 };
 
-extern const struct way by_verbs, by_tcp;
+extern const struct way by_verbs, by_tcp, by_floor;
 
 static inline void set_ready(struct set *s, uint32_t i)
 {

@@ -17,10 +17,13 @@ void parse_options(int argc, char **argv, struct options *o, const char *argumen
 	*o = (struct options){
 		.port = 18515, .connections = 1, .depth = 1, .size = 4096, .seconds = 1
 	};
-	while ((c = getopt(argc, argv, "tecwg:p:n:d:s:T:")) != -1)
+	while ((c = getopt(argc, argv, "tuecwg:p:n:d:s:T:")) != -1)
 		switch (c) {
 		case 't':
 			o->tcp = true;
+			break;
+		case 'u':
+			o->floor = true;
 			break;
 		case 'e':
 			o->events = true;

@@ -4,6 +4,7 @@
  * do the same work by verbs and by TCP, so that the two can be compared. Failures end the program.
  *
  *   -t         by TCP; by default, by RC QPs
+ *   -u         by as little as a transport over UDP can do (reply only, see reply_floor.c)
  *   -e         wait for events; by default, poll
  *   -c         fill and compare all bytes; by default, a few of each message
  *   -g INDEX   GID index (0)
@@ -25,7 +26,7 @@
 #define WAIT_SECONDS 30 /* for a peer */
 
 struct options {
-	bool tcp, events, check, write;
+	bool tcp, floor, events, check, write;
 	int gid_index, port;
 	uint32_t connections, depth, size;
 	double seconds;
