@@ -336,6 +336,12 @@ static int packets(const struct xp_host *h)
 	return h->socket->fd;
 }
 
+static bool sleeps(struct xp_host *h)
+{
+	return __atomic_load_n(&h->sleeps, __ATOMIC_RELAXED) &&
+	       __atomic_exchange_n(&h->sleeps, false, __ATOMIC_RELAXED);
+}
+
 static uint64_t received(const struct xp_host *h)
 {
 	return __atomic_load_n(&h->received, __ATOMIC_RELAXED);
@@ -362,6 +368,7 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.take_event = xp_host_take_event,
 	.wait_event = xp_host_wait_event,
 	.packets = packets,
+	.sleeps = sleeps,
 	.fault = xt_guard_fault,
 };
 

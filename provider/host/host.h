@@ -119,6 +119,11 @@ struct xp_host_ops {
 	/* Returns the socket of packets, which becomes readable when a round would receive. */
 	int (*packets)(const struct xp_host *h);
 	/*
+	 * Returns true if threads take events of other channels than that of poll_channel() for
+	 * which they wait, so that packets do not wake them. Once for each time that this was found
+	 */
+	bool (*sleeps)(struct xp_host *h);
+	/*
 	 * To be called by handlers of SIGSEGV and SIGBUS, which must not block them. Does not
 	 * return if the engine made the access.
 	 */

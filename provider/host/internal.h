@@ -109,6 +109,7 @@ struct xp_host {
 	uint32_t at_once; /* of these, the first ones that send */
 	uint32_t group;	  /* then each that is a multiple of it; 0: all */
 	struct xp_reader reader;
+	bool sleeps;	  /* xp_reader_sleeps(), when packets came */
 	uint64_t active;  /* time of the last round of a thread of the program */
 	uint64_t watched; /* when a thread of the program was last about to wait for a packet */
 	struct xp_cover cover;

@@ -27,8 +27,6 @@
 #define SOON_TICK_NS 800000u
 #define SOON_TICKS 8
 #define NEXT_TICK(polled_ns) ((polled_ns) / 8)
-/* A program may take so long for all events that a round has made. */
-#define EVENTS_NS (4 * XP_WATCH_NS)
 /* What a program has left for so long, it does not send in a moment. */
 #define LEFT_NS 50000u
 /* Looks without the program, until it is one that no longer polls */
@@ -59,13 +57,12 @@
 #define STACK (128u << 10)
 
 /*
- * Returns true if the program takes events now: when there are no more, it receives. It must not
- * take long, and no timer may be due.
+ * Returns true if the program takes events now: when there are no more, it receives. No timer may
+ * be due.
  */
 static bool takes_events(const struct xp_host *h, uint64_t now)
 {
 	return xp_reader_takes(&h->reader, now, XP_WATCH_NS) &&
-	       now < __atomic_load_n(&h->polled, __ATOMIC_RELAXED) + EVENTS_NS &&
 	       now < __atomic_load_n(&h->next, __ATOMIC_RELAXED);
 }
 
@@ -249,6 +246,8 @@ static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leav
 			xp_host_send_left(h, is_idle(h));
 		}
 		if (n) {
+			if (xp_reader_sleeps(&h->reader, now))
+				__atomic_store_n(&h->sleeps, true, __ATOMIC_RELAXED);
 			spin(h, last_wait);
 			idle_since = xp_host_clock();
 			continue; /* the inbox was open */

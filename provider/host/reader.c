@@ -5,6 +5,8 @@
 #define LEAVES 4
 /* A program that takes longer for an event would delay the answers to those before it. */
 #define SLOW_NS 20000u
+/* A program may take so long for all events that a round has made. */
+#define EVENTS_NS 2000000u
 
 #define LOAD(field) __atomic_load_n(&r->field, __ATOMIC_RELAXED)
 #define STORE(field, value) __atomic_store_n(&r->field, value, __ATOMIC_RELAXED)
@@ -75,12 +77,19 @@ void xp_reader_polls(struct xp_reader *r)
 	STORE(polled, true);
 }
 
-void xp_reader_receives(struct xp_reader *r)
+void xp_reader_receives(struct xp_reader *r, uint64_t now)
 {
 	STORE(receiver, pthread_self());
+	STORE(woken_at, now);
 }
 
 bool xp_reader_takes(const struct xp_reader *r, uint64_t now, uint64_t ns)
 {
-	return now < LOAD(taken_at) + ns && pthread_equal(LOAD(thread), LOAD(receiver));
+	return now < LOAD(taken_at) + ns && now < LOAD(woken_at) + EVENTS_NS &&
+	       pthread_equal(LOAD(thread), LOAD(receiver));
+}
+
+bool xp_reader_sleeps(const struct xp_reader *r, uint64_t now)
+{
+	return now < LOAD(taken_at) + EVENTS_NS && now >= LOAD(woken_at) + EVENTS_NS;
 }

@@ -19,6 +19,7 @@ struct xp_reader {
 	uint64_t taken_at;  /* when; 0: never */
 	bool polled;	    /* since then */
 	pthread_t receiver; /* a packet wakes it to receive, and to take events; 0: there is none */
+	uint64_t woken_at;  /* when one woke it last */
 	bool slow;	    /* it works for long between two events */
 	uint32_t leaves;    /* calls that may leave their work, until the next event */
 	bool left;	    /* one that posted did */
@@ -42,9 +43,14 @@ bool xp_reader_leaves_post(struct xp_reader *r, uint64_t now);
 void xp_reader_sends(struct xp_reader *r, bool late);
 /* Some thread receives. */
 void xp_reader_polls(struct xp_reader *r);
-/* This thread receives when a packet wakes it. */
-void xp_reader_receives(struct xp_reader *r);
+/* This thread receives when a packet wakes it, as one may just have done. */
+void xp_reader_receives(struct xp_reader *r, uint64_t now);
 /* Returns true if a thread that receives afterwards took an event at most `ns` ago. */
 bool xp_reader_takes(const struct xp_reader *r, uint64_t now, uint64_t ns);
+/*
+ * Returns true if a thread takes events, and waits for more, but packets do not wake it: they make
+ * a channel readable that nobody looks at.
+ */
+bool xp_reader_sleeps(const struct xp_reader *r, uint64_t now);
 
 #endif /* XP_HOST_READER_H */

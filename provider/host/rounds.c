@@ -554,7 +554,7 @@ bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
 	if (watches)
 		__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
 	if (wakes == ch)
-		xp_reader_receives(&h->reader);
+		xp_reader_receives(&h->reader, h->watched);
 	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {
 		h->takes = ch;
@@ -585,7 +585,7 @@ static void wait_round(struct xp_host *h, struct xp_channel_object *ch)
 {
 	int saved = errno;
 
-	xp_reader_receives(&h->reader);
+	xp_reader_receives(&h->reader, xp_host_clock());
 	pthread_mutex_lock(&h->lock);
 	__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
 	if (!h->ended) {

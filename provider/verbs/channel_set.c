@@ -24,41 +24,59 @@ bool xp_channel_never_blocks(const struct xp_channel *ch)
 	return flags >= 0 && flags & O_NONBLOCK;
 }
 
-/* The mutex is for the set; without it, the first look is cheap. */
-void xp_channel_armed(struct xp_channel *ch)
+static int packets(const struct xp_channel *ch)
+{
+	return ch->ctx->host_ops->packets(ch->ctx->host);
+}
+
+/* Packets make the descriptor of this channel readable. The context is locked. */
+static void wake(struct xp_channel *ch)
 {
 	struct xp_context *ctx = ch->ctx;
-	struct xp_channel *none = NULL;
 
-	if (!ctx->host || __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED) ||
+	if (ctx->wakes)
+		epoll_ctl(ctx->wakes->ibch.fd, EPOLL_CTL_DEL, packets(ch), NULL);
+	__atomic_store_n(&ctx->wakes, ch, __ATOMIC_RELAXED);
+	add_to_set(ch, packets(ch));
+}
+
+/* Without the mutex, the first look is cheap. */
+void xp_channel_armed(struct xp_channel *ch)
+{
+	const struct xp_context *ctx = ch->ctx;
+	const struct xp_channel *wakes;
+
+	if (!ctx->host)
+		return;
+	wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
+	if (wakes == ch || (wakes && !ctx->host_ops->sleeps(ctx->host)) ||
 	    __atomic_load_n(&ch->events_only, __ATOMIC_RELAXED) || !xp_channel_never_blocks(ch))
 		return;
 	pthread_mutex_lock(&ch->ibch.context->mutex);
-	if (!ch->events_only && __atomic_compare_exchange_n(&ctx->wakes, &none, ch, false,
-							    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		add_to_set(ch, ctx->host_ops->packets(ctx->host));
+	if (!ch->events_only && ctx->wakes == wakes)
+		wake(ch);
 	pthread_mutex_unlock(&ch->ibch.context->mutex);
 }
 
-/* Returns true if packets made the descriptor readable. */
+/* Returns true if packets made the descriptor readable. The context is locked. */
 static bool stop_waking(struct xp_channel *ch)
 {
-	struct xp_channel *wakes = ch;
+	struct xp_context *ctx = ch->ctx;
 
-	return __atomic_compare_exchange_n(&ch->ctx->wakes, &wakes, NULL, false, __ATOMIC_RELAXED,
-					   __ATOMIC_RELAXED);
+	if (ctx->wakes != ch)
+		return false;
+	__atomic_store_n(&ctx->wakes, NULL, __ATOMIC_RELAXED);
+	return true;
 }
 
 void xp_channel_events_only(struct xp_channel *ch)
 {
-	struct xp_context *ctx = ch->ctx;
-
-	if (!ctx->host || __atomic_load_n(&ch->events_only, __ATOMIC_RELAXED))
+	if (!ch->ctx->host || __atomic_load_n(&ch->events_only, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&ch->ibch.context->mutex);
 	__atomic_store_n(&ch->events_only, true, __ATOMIC_RELAXED);
 	if (stop_waking(ch))
-		epoll_ctl(ch->ibch.fd, EPOLL_CTL_DEL, ctx->host_ops->packets(ctx->host), NULL);
+		epoll_ctl(ch->ibch.fd, EPOLL_CTL_DEL, packets(ch), NULL);
 	pthread_mutex_unlock(&ch->ibch.context->mutex);
 }
 
@@ -66,6 +84,8 @@ void xp_channel_close_set(struct xp_channel *ch)
 {
 	if (!ch->host)
 		return;
-	close(ch->ibch.fd);
+	pthread_mutex_lock(&ch->ibch.context->mutex);
 	stop_waking(ch);
+	close(ch->ibch.fd);
+	pthread_mutex_unlock(&ch->ibch.context->mutex);
 }

@@ -13,8 +13,9 @@ struct xp_channel;
  * runs a round in ibv_get_cq_event(). If the round makes no event, as the packet was an ACK or a
  * part of a message, that function returns an early one: comp_channel.c. The socket is in one set
  * of the context: the round makes the descriptors of all channels readable that have events, and a
- * packet wakes no more of them. For programs that wait for the descriptor of a channel that blocks,
- * another thread runs the round.
+ * packet wakes no more of them. If the program does not look at that channel any more, the socket
+ * moves to the set of another one. For programs that wait for the descriptor of a channel that
+ * blocks, another thread runs the round.
  */
 
 /* Returns true if the program has set O_NONBLOCK. */

@@ -6,6 +6,7 @@
 #include "selftests/lib/tap.h"
 
 #define US 1000u
+#define LONG 5000000u
 
 static struct xp_reader reader;
 static uint64_t now = 1000000000;
@@ -145,11 +146,24 @@ static void test_receiver(void)
 	raise_events(2);
 	takes(US);
 	TAP_OK(!takes_lately(0), "a thread that no packet wakes is not waited for");
-	xp_reader_receives(&reader);
+	xp_reader_receives(&reader, now);
 	TAP_OK(takes_lately(10) && !takes_lately(20), "another one is, for some time");
 	take_elsewhere();
 	TAP_OK(!takes_lately(0), "not if another thread took the last event");
 	TAP_OK(!reader.unread, "all events were taken");
+}
+
+/* Packets wake a thread that has another channel, or nobody looks at that channel any more. */
+static void test_sleeps(void)
+{
+	raise_events(2);
+	xp_reader_receives(&reader, now);
+	takes(US);
+	TAP_OK(takes_lately(0) && !xp_reader_sleeps(&reader, now), "a packet woke the thread lately");
+	takes(LONG);
+	TAP_OK(!takes_lately(0) && xp_reader_sleeps(&reader, now),
+	       "none woke it for long, although it takes events");
+	TAP_OK(!xp_reader_sleeps(&reader, now + LONG), "it takes none any more");
 }
 
 int main(void)
@@ -159,5 +173,6 @@ int main(void)
 	test_slow();
 	test_threads();
 	test_receiver();
+	test_sleeps();
 	return tap_end();
 }
