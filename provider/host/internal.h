@@ -94,6 +94,7 @@ struct xp_host {
 	uint32_t answers;      /* messages that the program answered of late, 0..XP_ANSWERS_MAX */
 	uint64_t held_at;      /* since when */
 	uint64_t received_at;  /* time when packets were received last; 0: answered */
+	uint64_t answer_ns;    /* after which the program has answered of late, on average */
 	uint64_t moved_before; /* bytes that were sent and received by the last poll with posts */
 	struct xt_frame frames[XD_BATCH];
 

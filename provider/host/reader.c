@@ -34,6 +34,8 @@ bool xp_reader_took(struct xp_reader *r, uint64_t now)
 	STORE(taken_at, now);
 	STORE(thread, pthread_self());
 	STORE(leaves, LOAD(unread) && !LOAD(slow) ? LEAVES : 0);
+	STORE(leaves_poll,
+	      now < LOAD(woken_at) + SLOW_NS && pthread_equal(pthread_self(), LOAD(receiver)));
 	return !LOAD(unread) && LOAD(left);
 }
 
@@ -49,7 +51,12 @@ static bool leaves(struct xp_reader *r)
 
 bool xp_reader_leaves_poll(struct xp_reader *r)
 {
-	return leaves(r);
+	if (leaves(r))
+		return true;
+	if (!LOAD(leaves_poll) || !pthread_equal(LOAD(thread), pthread_self()))
+		return false;
+	STORE(leaves_poll, false);
+	return true;
 }
 
 bool xp_reader_leaves_post(struct xp_reader *r, uint64_t now)

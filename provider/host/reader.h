@@ -3,7 +3,8 @@
  * The thread that takes completion events, such as the event loop of a server: it answers them one
  * after the other, each in a channel of its own. As long as there are more events, its calls leave
  * their work to a later one: what they post then leaves together, and they do not receive. The last
- * event sends what was left; a tick of the progress thread does, if none is taken.
+ * event sends what was left; a tick of the progress thread does, if none is taken. If a packet wakes
+ * the thread, its first poll after an event receives nothing either: it would be woken.
  */
 #ifndef XP_HOST_READER_H
 #define XP_HOST_READER_H
@@ -22,6 +23,7 @@ struct xp_reader {
 	uint64_t woken_at;  /* when one woke it last */
 	bool slow;	    /* it works for long between two events */
 	uint32_t leaves;    /* calls that may leave their work, until the next event */
+	bool leaves_poll;   /* so may the next poll: a packet would wake the thread */
 	bool left;	    /* one that posted did */
 };
 

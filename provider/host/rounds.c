@@ -246,13 +246,26 @@ static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
 /* The program posts: perhaps an answer to what was received. */
 static void note_answer(struct xp_host *h)
 {
+	uint64_t ns = h->now - h->received_at;
+
 	if (!h->received_at)
 		return;
-	if (h->now - h->received_at > XP_ANSWER_NS)
-		h->answers -= h->answers > 0;
-	else if (h->answers < XP_ANSWERS_MAX)
-		h->answers++;
 	h->received_at = 0;
+	if (ns > XP_ANSWER_NS) {
+		h->answers -= h->answers > 0;
+		return;
+	}
+	h->answer_ns = (7 * h->answer_ns + ns) / 8;
+	if (h->answers < XP_ANSWERS_MAX)
+		h->answers++;
+}
+
+/* Returns how long ACKs wait for the answer of a thread of the program. */
+static uint64_t keep_ns(const struct xp_host *h)
+{
+	uint64_t ns = 2 * h->answer_ns;
+
+	return ns < KEEP_NS ? KEEP_NS : ns < XP_ANSWER_NS ? ns : XP_ANSWER_NS;
 }
 
 /*
@@ -505,7 +518,7 @@ static void open_or_close_inbox(struct xp_host *h)
 
 	if (h->now < watched + XP_WATCH_NS) {
 		if (h->nearby.way.open)
-			last_rounds(h, true, KEEP_NS);
+			last_rounds(h, true, keep_ns(h));
 	} else if (ticks(h)) {
 		open_inbox(h);
 	}
@@ -522,7 +535,7 @@ bool xp_host_poll(struct xp_host *h)
 		xp_cover_miss(&h->cover);
 		return false;
 	}
-	n = do_round(h, true, KEEP_NS);
+	n = do_round(h, true, keep_ns(h));
 	open_or_close_inbox(h);
 	note_poll(h, XP_COVER_NS, n);
 	leave(h);
@@ -558,7 +571,8 @@ bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
 	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {
 		h->takes = ch;
-		n = watches ? last_rounds(h, true, KEEP_NS) : do_round(h, true, KEEP_NS);
+		n = watches ? last_rounds(h, h->answers, keep_ns(h))
+			    : do_round(h, true, keep_ns(h));
 		if (!watches)
 			open_or_close_inbox(h);
 		h->takes = NULL;

@@ -80,42 +80,55 @@ static int take_event(struct xp_channel *ch, bool waits, struct xp_cq **cq)
 	return err;
 }
 
+static bool is_woken(const struct xp_channel *ch)
+{
+	return __atomic_load_n(&ch->ctx->wakes, __ATOMIC_RELAXED) == ch;
+}
+
 /*
- * The packets that made the descriptor readable were received before this round, or by it. All
- * that they cause is done then, as rounds follow each other. If another thread does not end its
- * round soon, they may still be in the socket.
+ * The packets that made a descriptor readable were received before this round, or by it. All that
+ * they cause is done then, as rounds follow each other. Returns false if another thread does not
+ * end its round soon: they may still be in the socket.
  */
-static int take_after_round(struct xp_channel *ch, struct xp_cq **cq)
+static bool run_round(struct xp_channel *ch)
 {
 	const struct xp_context *ctx = ch->ctx;
 	const struct xp_channel *wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
-	bool done = ctx->host_ops->poll_channel(ctx->host, ch->host, wakes ? wakes->host : NULL);
-	int err = take_event(ch, false, cq);
 
-	if (err != -EAGAIN || wakes != ch)
-		return err;
-	*cq = make_early_event(ch, !done);
+	return ctx->host_ops->poll_channel(ctx->host, ch->host, wakes ? wakes->host : NULL);
+}
+
+/* After a round, which is done or not */
+static int take_early(struct xp_channel *ch, struct xp_cq **cq, bool done)
+{
+	*cq = is_woken(ch) ? make_early_event(ch, !done) : NULL;
 	return *cq ? 0 : -EAGAIN;
 }
 
 /*
  * A direct context makes its events itself. The thread that waits runs rounds meanwhile, so that a
- * packet wakes it without another thread in between. Events that are there need no round.
+ * packet wakes it without another thread in between. Events that are there need no round. If
+ * packets make the descriptor readable, one most likely has: then a round comes first.
  */
 static int take_direct(struct xp_channel *ch, struct xp_cq **cq)
 {
-	const struct xp_context *ctx = ch->ctx;
+	bool woken = is_woken(ch), done = false;
 	int err = take_event(ch, false, cq);
 
+	if (err == -EAGAIN && woken) {
+		done = run_round(ch);
+		err = take_event(ch, false, cq);
+	}
 	if (err != -EAGAIN)
 		return err;
 	if (!xp_channel_never_blocks(ch))
 		return take_event(ch, true, cq);
-	err = take_after_round(ch, cq);
+	if (woken && !take_early(ch, cq, done))
+		return 0;
 	/* Another thread may just be raising the event of the CQ that was armed. */
-	if (err == -EAGAIN && __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED) == ch)
-		err = take_after_round(ch, cq);
-	return err;
+	done = run_round(ch);
+	err = take_event(ch, false, cq);
+	return err == -EAGAIN ? take_early(ch, cq, done) : err;
 }
 
 /* ---- all channels -------------------------------------------------------------- */

@@ -153,13 +153,31 @@ static void test_receiver(void)
 	TAP_OK(!reader.unread, "all events were taken");
 }
 
+/* The poll that finds no more completions receives nothing, as a packet would wake the thread. */
+static void test_woken(void)
+{
+	raise_events(1);
+	takes(LONG);
+	TAP_OK(!polls(), "a thread that no packet has woken lately receives when it polls");
+	xp_reader_receives(&reader, now);
+	raise_events(1);
+	takes(US);
+	TAP_OK(!posts() && polls() && !polls(),
+	       "the first poll after an event leaves its work if a packet woke the thread");
+	xp_reader_receives(&reader, now);
+	raise_events(1);
+	take_elsewhere();
+	TAP_OK(!polls(), "not if another thread took the event");
+}
+
 /* Packets wake a thread that has another channel, or nobody looks at that channel any more. */
 static void test_sleeps(void)
 {
 	raise_events(2);
 	xp_reader_receives(&reader, now);
 	takes(US);
-	TAP_OK(takes_lately(0) && !xp_reader_sleeps(&reader, now), "a packet woke the thread lately");
+	TAP_OK(takes_lately(0) && !xp_reader_sleeps(&reader, now),
+	       "a packet woke the thread lately");
 	takes(LONG);
 	TAP_OK(!takes_lately(0) && xp_reader_sleeps(&reader, now),
 	       "none woke it for long, although it takes events");
@@ -173,6 +191,7 @@ int main(void)
 	test_slow();
 	test_threads();
 	test_receiver();
+	test_woken();
 	test_sleeps();
 	return tap_end();
 }
