@@ -71,6 +71,10 @@ saw() {
 	both -t 60 "$BIN/rdma_channel" beside -g @4
 }
 
+@test "packets wake a program that has stopped looking at one of its channels" {
+	both -t 60 "$BIN/rdma_channel" left -g @4
+}
+
 @test "each event of a channel that does not block needs an arming, and is waited for" {
 	both "$BIN/rdma_channel" count -g @4
 }

@@ -7,6 +7,7 @@
  *
  *   pingpong   SENDs and WRITEs with immediate data, short ones and those of several packets
  *   beside     the same while another thread polls a CQ, and so may take the packets
+ *   left       the same in a second channel, while nobody looks at the first one, which still exists
  *   count      events that are read until there are no more, acknowledged late; destroying the CQ
  *              waits for that
  *   solicited  the descriptor becomes readable for solicited completions only
@@ -32,7 +33,7 @@
 struct peer {
 	union ibv_gid gid;
 	uint64_t addr;
-	uint32_t qpn, rkey;
+	uint32_t qpn, rkey, woken;
 };
 
 static struct sides sides = { 1, 18515, NULL };
@@ -76,7 +77,8 @@ static void make_qp(void)
 	struct ibv_qp_attr attr;
 
 	MUST(qp = ibv_create_qp(pd, &init), "QP");
-	me = (struct peer){ own_gid(ctx, sides.gid_index), (uintptr_t)buf, qp->qp_num, mr->rkey };
+	me = (struct peer){ own_gid(ctx, sides.gid_index), (uintptr_t)buf, qp->qp_num, mr->rkey,
+			    0 };
 	meet();
 	attr = rc_attr(sides.gid_index, peer.gid, peer.qpn);
 	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
@@ -86,21 +88,26 @@ static void make_qp(void)
 	meet();
 }
 
-static void set_up(void)
+static void make_channel(void)
 {
 	int flags;
 
+	MUST(channel = ibv_create_comp_channel(ctx), "channel");
+	flags = fcntl(channel->fd, F_GETFL);
+	MUST(flags >= 0 && !fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK), "O_NONBLOCK");
+	MUST(cq = ibv_create_cq(ctx, DEPTH, NULL, channel, 0), "CQ");
+}
+
+static void set_up(void)
+{
 	sock = connect_sides(&sides, 30);
 	MUST(ctx = open_device(NULL), "device");
 	MUST(pd = ibv_alloc_pd(ctx), "PD");
 	MUST(mr = ibv_reg_mr(pd, buf, sizeof(buf),
 			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE),
 	     "MR");
-	MUST(channel = ibv_create_comp_channel(ctx), "channel");
-	flags = fcntl(channel->fd, F_GETFL);
-	MUST(flags >= 0 && !fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK), "O_NONBLOCK");
 	MUST(send_cq = ibv_create_cq(ctx, DEPTH, NULL, NULL, 0), "CQ");
-	MUST(cq = ibv_create_cq(ctx, DEPTH, NULL, channel, 0), "CQ");
+	make_channel();
 	make_qp();
 }
 
@@ -242,6 +249,49 @@ static void test_beside(void)
 	MUST(!ibv_destroy_cq(other), "destroy_cq");
 }
 
+/* Returns the number of descriptors in an epoll set; 0: it is none. */
+static unsigned int set_size(int fd)
+{
+	char path[64], line[256];
+	unsigned int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	MUST(f = fopen(path, "r"), path);
+	while (fgets(line, sizeof(line), f))
+		n += !strncmp(line, "tfd:", 4);
+	fclose(f);
+	return n;
+}
+
+/*
+ * The channel of a direct context is an epoll set. Packets make one of them readable, in which
+ * their socket is; it moves to one that the program looks at.
+ */
+static void test_left(void)
+{
+	struct ibv_comp_channel *left = channel;
+	struct ibv_cq *left_cq = cq;
+	double until = now() + WAIT_MS / 1000.0;
+
+	arm(0);
+	ping_pong(IBV_WR_SEND, 8);
+	meet();
+	MUST(!ibv_destroy_qp(qp), "destroy_qp");
+	make_channel();
+	make_qp();
+	arm(0);
+	do {
+		ping_pong(IBV_WR_SEND, 8);
+		me.woken = set_size(channel->fd) != 1;
+		meet();
+	} while (!(me.woken && peer.woken) && now() < until);
+	MUST(me.woken, "packets still make the first channel readable");
+	MUST(set_size(left->fd) <= 1, "packets make both channels readable");
+	MUST(!ibv_destroy_cq(left_cq) && !ibv_destroy_comp_channel(left), "clean-up");
+	meet();
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int to_ack;
 
@@ -370,7 +420,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{ "pingpong", test_pingpong },	 { "beside", test_beside },	  { "count", test_count },
+	{ "pingpong", test_pingpong },	 { "beside", test_beside },
+	{ "left", test_left },		 { "count", test_count },
 	{ "solicited", test_solicited }, { "moderated", test_moderated },
 };
 
