@@ -16,8 +16,9 @@
 #define LATE_NS 500000u
 /* A thread gets a processor sooner than this: some time slices of the other threads */
 #define WAITS_NS 50000000u
-/* A thread that had a processor for less was not in time to poll. */
+/* A thread that had a processor for less was not in time to poll, in a time of at least WATCH_NS. */
 #define HARDLY_RAN_NS 20000u
+#define WATCH_NS 50000u
 /* Clock of a thread's processor time, see include/linux/posix-timers.h of the kernel */
 #define CPU_CLOCK(tid) ((clockid_t)(~(unsigned int)(tid) << 3 | 6))
 
@@ -43,15 +44,13 @@ static long times_blocked(void)
  */
 static uint64_t waited(struct xp_cover *c, uint64_t now)
 {
-	pthread_t self = pthread_self();
+	pid_t tid = (pid_t)syscall(SYS_gettid);
 	uint64_t cpu_ns = cpu_ns_of(CLOCK_THREAD_CPUTIME_ID), passed = now - c->at,
 		 ran = cpu_ns - c->cpu_ns;
 	long blocked = times_blocked();
-	bool same = pthread_equal(self, c->thread), knows = same && blocked == c->blocked;
+	bool knows = tid == c->tid && blocked == c->blocked;
 
-	if (!same)
-		__atomic_store_n(&c->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
-	c->thread = self;
+	__atomic_store_n(&c->tid, tid, __ATOMIC_RELAXED);
 	c->at = now;
 	c->cpu_ns = cpu_ns;
 	c->blocked = blocked;
@@ -60,22 +59,26 @@ static uint64_t waited(struct xp_cover *c, uint64_t now)
 
 void xp_cover_add(struct xp_cover *c, uint64_t begin, uint64_t end, uint64_t most)
 {
-	uint64_t gap = begin - c->to, counts = gap;
+	uint64_t gap = c->to ? begin - c->to : 0, counts = gap, missed;
 
 	if (gap > most) {
 		counts = most + waited(c, begin);
-		if (counts > gap || __atomic_load_n(&c->missed, __ATOMIC_RELAXED))
-			counts = gap;
+		missed = __atomic_load_n(&c->missed, __ATOMIC_RELAXED);
+		if (missed > c->to && counts < missed + most - c->to)
+			counts = missed + most - c->to;
+		counts = counts < gap ? counts : gap;
 	}
-	if (__atomic_load_n(&c->missed, __ATOMIC_RELAXED))
-		__atomic_store_n(&c->missed, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&c->ns, c->ns + counts + (end - begin), __ATOMIC_RELAXED);
 	__atomic_store_n(&c->to, end, __ATOMIC_RELAXED);
 }
 
-void xp_cover_miss(struct xp_cover *c)
+void xp_cover_miss(struct xp_cover *c, uint64_t now, uint64_t most)
 {
-	__atomic_store_n(&c->missed, true, __ATOMIC_RELAXED);
+	uint64_t last = __atomic_load_n(&c->missed, __ATOMIC_RELAXED);
+	uint64_t to = __atomic_load_n(&c->to, __ATOMIC_RELAXED);
+
+	if (now <= (last > to ? last : to) + most)
+		__atomic_store_n(&c->missed, now, __ATOMIC_RELAXED);
 }
 
 void xp_cover_start(const struct xp_cover *c, struct xp_cover_look *l)
@@ -122,17 +125,21 @@ static bool is_runnable(pid_t tid)
 	return state && !strncmp(state, ") R", 3);
 }
 
-/* The program has not polled for some time. The price of a look at a thread: two system calls */
+/*
+ * The program has not polled for some time. The first look at it makes a system call, the second
+ * one four. A thread that slept may count as well, if it has just been woken.
+ */
 static bool waits(const struct xp_cover *c, struct xp_cover_look *l, uint64_t polled, uint64_t now)
 {
 	if (polled != l->polled) {
 		l->polled = polled;
+		l->since = now;
 		l->tid = __atomic_load_n(&c->tid, __ATOMIC_RELAXED);
 		if (l->tid)
 			l->cpu_ns = cpu_ns_of(CPU_CLOCK(l->tid));
 		return false;
 	}
-	if (!l->tid || now > polled + WAITS_NS)
+	if (!l->tid || now > polled + WAITS_NS || now < l->since + WATCH_NS)
 		return false;
 	if (cpu_ns_of(CPU_CLOCK(l->tid)) - l->cpu_ns < HARDLY_RAN_NS && is_runnable(l->tid))
 		return true;

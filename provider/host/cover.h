@@ -10,20 +10,18 @@
 #ifndef XP_HOST_COVER_H
 #define XP_HOST_COVER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct xp_cover {
 	/* any thread, atomic */
-	uint64_t ns; /* time in which threads of the program have received */
-	uint64_t to; /* end of their last round; what came after it is not in ns */
-	pid_t tid;   /* the thread whose last break was long; 0: there was none */
-	bool missed; /* since then, a thread polled while another one had the engine */
+	uint64_t ns;	 /* time in which threads of the program have received */
+	uint64_t to;	 /* end of their last round; what came after it is not in ns */
+	pid_t tid;	 /* the thread whose last break was long; 0: there was none */
+	uint64_t missed; /* until then, threads polled while another one had the engine */
 
-	/* One thread at a time: the thread whose last break was long, at its end */
-	pthread_t thread; /* tid */
+	/* One thread at a time: that thread, at the end of the break */
 	uint64_t at;
 	uint64_t cpu_ns;
 	long blocked; /* times that it slept */
@@ -34,15 +32,18 @@ struct xp_cover {
  * up to this; the rest only if the thread waited for a processor. One thread at a time.
  */
 void xp_cover_add(struct xp_cover *c, uint64_t begin, uint64_t end, uint64_t most);
-/* This thread polls, but another one has the engine: the break counts. Any thread */
-void xp_cover_miss(struct xp_cover *c);
+/*
+ * A thread polls, but another one has the engine: the break counts up to now, if the last round or
+ * miss was `most` ago or less.
+ */
+void xp_cover_miss(struct xp_cover *c, uint64_t now, uint64_t most);
 
 /* What is known of the program, when somebody looks. */
 enum xp_polls {
 	XP_POLLS,
 	XP_POLLS_NOT,
 	XP_POLLS_UNKNOWN, /* it has not run since the last look, or only for a moment */
-	XP_POLLS_WAITS,	  /* it polled, and has been waiting for a processor since */
+	XP_POLLS_WAITS,	  /* it has not had a processor since it polled, and waits for one */
 };
 
 /* State of the thread that looks */
@@ -50,6 +51,7 @@ struct xp_cover_look {
 	uint64_t ns, to; /* of struct xp_cover, at the last look */
 	/* Since the first look at which the program had not polled again: */
 	uint64_t polled; /* time of its last poll */
+	uint64_t since;	 /* time of that look */
 	pid_t tid;	 /* the thread that is watched; 0: it does not wait for a processor */
 	uint64_t cpu_ns; /* its processor time then */
 };

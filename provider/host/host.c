@@ -336,10 +336,10 @@ static int packets(const struct xp_host *h)
 	return h->socket->fd;
 }
 
-static bool sleeps(struct xp_host *h)
+static bool sleeps(const struct xp_host *h)
 {
 	return __atomic_load_n(&h->sleeps, __ATOMIC_RELAXED) &&
-	       __atomic_exchange_n(&h->sleeps, false, __ATOMIC_RELAXED);
+	       xp_reader_sleeps(&h->reader, xp_host_clock());
 }
 
 static uint64_t received(const struct xp_host *h)
@@ -369,6 +369,7 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.wait_event = xp_host_wait_event,
 	.packets = packets,
 	.sleeps = sleeps,
+	.woken = xp_host_woken,
 	.fault = xt_guard_fault,
 };
 

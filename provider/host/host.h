@@ -79,8 +79,8 @@ struct xp_host_ops {
 	void (*kick)(struct xp_host *h);
 	/*
 	 * A CQ is empty: receives. Returns false if it did not, since another thread has the
-	 * engine, which does so instead, or since the program has events to take first; else there
-	 * may be completions now. As kick().
+	 * engine, or waits for it to make a request, since the program has events to take first, or
+	 * since a packet wakes it; else there may be completions now. As kick().
 	 */
 	bool (*poll)(struct xp_host *h);
 	/*
@@ -119,10 +119,12 @@ struct xp_host_ops {
 	/* Returns the socket of packets, which becomes readable when a round would receive. */
 	int (*packets)(const struct xp_host *h);
 	/*
-	 * Returns true if threads take events of other channels than that of poll_channel() for
-	 * which they wait, so that packets do not wake them. Once for each time that this was found
+	 * Returns true if threads take events, but nobody has looked at the channel for which
+	 * packets() is waited for: packets do not wake them.
 	 */
-	bool (*sleeps)(struct xp_host *h);
+	bool (*sleeps)(const struct xp_host *h);
+	/* This thread looks at that channel. */
+	void (*woken)(struct xp_host *h);
 	/*
 	 * To be called by handlers of SIGSEGV and SIGBUS, which must not block them. Does not
 	 * return if the engine made the access.

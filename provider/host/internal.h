@@ -125,6 +125,7 @@ struct xp_host {
 /* ---- rounds.c ---- */
 
 void xp_host_kick(struct xp_host *h);
+void xp_host_woken(struct xp_host *h);
 bool xp_host_poll(struct xp_host *h);
 bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
 			  const struct xp_channel_object *wakes);

@@ -34,7 +34,7 @@ bool xp_reader_took(struct xp_reader *r, uint64_t now)
 	STORE(taken_at, now);
 	STORE(thread, pthread_self());
 	STORE(leaves, LOAD(unread) && !LOAD(slow) ? LEAVES : 0);
-	STORE(leaves_poll,
+	STORE(woken,
 	      now < LOAD(woken_at) + SLOW_NS && pthread_equal(pthread_self(), LOAD(receiver)));
 	return !LOAD(unread) && LOAD(left);
 }
@@ -51,12 +51,15 @@ static bool leaves(struct xp_reader *r)
 
 bool xp_reader_leaves_poll(struct xp_reader *r)
 {
-	if (leaves(r))
-		return true;
-	if (!LOAD(leaves_poll) || !pthread_equal(LOAD(thread), pthread_self()))
+	return leaves(r);
+}
+
+bool xp_reader_is_woken(struct xp_reader *r, uint64_t now)
+{
+	if (!LOAD(woken) || !pthread_equal(LOAD(thread), pthread_self()))
 		return false;
-	STORE(leaves_poll, false);
-	return true;
+	STORE(woken, false);
+	return now < LOAD(taken_at) + SLOW_NS;
 }
 
 bool xp_reader_leaves_post(struct xp_reader *r, uint64_t now)
@@ -82,6 +85,7 @@ void xp_reader_sends(struct xp_reader *r, bool late)
 void xp_reader_polls(struct xp_reader *r)
 {
 	STORE(polled, true);
+	STORE(woken, false);
 }
 
 void xp_reader_receives(struct xp_reader *r, uint64_t now)

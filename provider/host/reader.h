@@ -3,7 +3,7 @@
  * The thread that takes completion events, such as the event loop of a server: it answers them one
  * after the other, each in a channel of its own. As long as there are more events, its calls leave
  * their work to a later one: what they post then leaves together, and they do not receive. The last
- * event sends what was left; a tick of the progress thread does, if none is taken. If a packet wakes
+ * event sends what was left; a tick of the progress thread does, if none is taken. If packets wake
  * the thread, its first poll after an event receives nothing either: it would be woken.
  */
 #ifndef XP_HOST_READER_H
@@ -23,7 +23,7 @@ struct xp_reader {
 	uint64_t woken_at;  /* when one woke it last */
 	bool slow;	    /* it works for long between two events */
 	uint32_t leaves;    /* calls that may leave their work, until the next event */
-	bool leaves_poll;   /* so may the next poll: a packet would wake the thread */
+	bool woken;	    /* a packet would wake the thread, so that its next poll may leave it */
 	bool left;	    /* one that posted did */
 };
 
@@ -39,13 +39,20 @@ static inline bool xp_reader_may_leave(const struct xp_reader *r)
 }
 /* Returns true if this thread, which polls, leaves its work. */
 bool xp_reader_leaves_poll(struct xp_reader *r);
+/* Returns false if packets do not wake a thread that took an event. */
+static inline bool xp_reader_may_be_woken(const struct xp_reader *r)
+{
+	return __atomic_load_n(&r->woken, __ATOMIC_RELAXED);
+}
+/* Returns true, once after an event, if this thread polls and has nothing to send: it is woken. */
+bool xp_reader_is_woken(struct xp_reader *r, uint64_t now);
 /* The same if it posts. Ticks send that at the latest. */
 bool xp_reader_leaves_post(struct xp_reader *r, uint64_t now);
 /* All that was posted is sent. late: by the progress thread, some time later */
 void xp_reader_sends(struct xp_reader *r, bool late);
 /* Some thread receives. */
 void xp_reader_polls(struct xp_reader *r);
-/* This thread receives when a packet wakes it, as one may just have done. */
+/* This thread receives when a packet wakes it, or takes events of the channel that one wakes. */
 void xp_reader_receives(struct xp_reader *r, uint64_t now);
 /* Returns true if a thread that receives afterwards took an event at most `ns` ago. */
 bool xp_reader_takes(const struct xp_reader *r, uint64_t now, uint64_t ns);

@@ -6,7 +6,7 @@
  *
  * ACKs of received messages wait for the requests with which a program answers them, so both leave
  * in one system call. They leave with the next round that receives nothing; if the program usually
- * answers, KEEP_NS later, or XP_ANSWER_NS if the progress thread received. The next tick of that
+ * answers, keep_ns() later, or XP_ANSWER_NS if the progress thread received. The next tick of that
  * thread sends those of a program that no longer polls.
  */
 #include <errno.h>
@@ -44,8 +44,8 @@
 /* ACKs and short answers that may wait; READ responses do not */
 #define HOLD_FRAMES 4
 /*
- * ACKs wait so long in a program that polls. A request and the ACK behind it arrive a microsecond
- * apart, and a poll may come in between.
+ * ACKs wait at least so long in a program that polls and answers. A request and the ACK behind it
+ * arrive a microsecond apart, and a poll may come in between.
  */
 #define KEEP_NS 10000u
 /*
@@ -524,15 +524,23 @@ static void open_or_close_inbox(struct xp_host *h)
 	}
 }
 
+/* Returns true if this thread need not receive now: it will, or a packet wakes it. */
+static bool leaves_poll(struct xp_host *h)
+{
+	return xp_reader_leaves_poll(&h->reader) ||
+	       (xp_reader_may_be_woken(&h->reader) && !is_rung(h) &&
+		xp_reader_is_woken(&h->reader, xp_host_clock()));
+}
+
 bool xp_host_poll(struct xp_host *h)
 {
 	int saved = errno;
 	unsigned int n;
 
-	if (xp_reader_leaves_poll(&h->reader))
+	if (leaves_poll(h))
 		return false;
 	if (is_wanted(h) || !try_enter(h)) {
-		xp_cover_miss(&h->cover);
+		xp_cover_miss(&h->cover, xp_host_clock(), XP_COVER_NS);
 		return false;
 	}
 	n = do_round(h, true, keep_ns(h));
@@ -557,6 +565,13 @@ int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,
 	return err;
 }
 
+void xp_host_woken(struct xp_host *h)
+{
+	xp_reader_receives(&h->reader, xp_host_clock());
+	if (__builtin_expect(__atomic_load_n(&h->sleeps, __ATOMIC_RELAXED), false))
+		__atomic_store_n(&h->sleeps, false, __ATOMIC_RELAXED);
+}
+
 bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
 			  const struct xp_channel_object *wakes)
 {
@@ -567,7 +582,7 @@ bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
 	if (watches)
 		__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
 	if (wakes == ch)
-		xp_reader_receives(&h->reader, h->watched);
+		xp_host_woken(h);
 	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {
 		h->takes = ch;
@@ -599,7 +614,7 @@ static void wait_round(struct xp_host *h, struct xp_channel_object *ch)
 {
 	int saved = errno;
 
-	xp_reader_receives(&h->reader, xp_host_clock());
+	xp_host_woken(h);
 	pthread_mutex_lock(&h->lock);
 	__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
 	if (!h->ended) {

@@ -34,10 +34,13 @@ static void wake(struct xp_channel *ch)
 {
 	struct xp_context *ctx = ch->ctx;
 
-	if (ctx->wakes)
+	if (ctx->wakes) {
 		epoll_ctl(ctx->wakes->ibch.fd, EPOLL_CTL_DEL, packets(ch), NULL);
+		__atomic_store_n(&ctx->wakes->was_woken, true, __ATOMIC_RELAXED);
+	}
 	__atomic_store_n(&ctx->wakes, ch, __ATOMIC_RELAXED);
 	add_to_set(ch, packets(ch));
+	ctx->host_ops->woken(ctx->host);
 }
 
 /* Without the mutex, the first look is cheap. */
@@ -49,8 +52,8 @@ void xp_channel_armed(struct xp_channel *ch)
 	if (!ctx->host)
 		return;
 	wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
-	if (wakes == ch || (wakes && !ctx->host_ops->sleeps(ctx->host)) ||
-	    __atomic_load_n(&ch->events_only, __ATOMIC_RELAXED) || !xp_channel_never_blocks(ch))
+	if (wakes == ch || __atomic_load_n(&ch->events_only, __ATOMIC_RELAXED) ||
+	    (wakes && !ctx->host_ops->sleeps(ctx->host)) || !xp_channel_never_blocks(ch))
 		return;
 	pthread_mutex_lock(&ch->ibch.context->mutex);
 	if (!ch->events_only && ctx->wakes == wakes)

@@ -101,7 +101,9 @@ static bool run_round(struct xp_channel *ch)
 /* After a round, which is done or not */
 static int take_early(struct xp_channel *ch, struct xp_cq **cq, bool done)
 {
-	*cq = is_woken(ch) ? make_early_event(ch, !done) : NULL;
+	bool was_woken = __atomic_exchange_n(&ch->was_woken, false, __ATOMIC_RELAXED);
+
+	*cq = is_woken(ch) || was_woken ? make_early_event(ch, !done || was_woken) : NULL;
 	return *cq ? 0 : -EAGAIN;
 }
 
@@ -115,6 +117,8 @@ static int take_direct(struct xp_channel *ch, struct xp_cq **cq)
 	bool woken = is_woken(ch), done = false;
 	int err = take_event(ch, false, cq);
 
+	if (!err && woken)
+		ch->ctx->host_ops->woken(ch->ctx->host);
 	if (err == -EAGAIN && woken) {
 		done = run_round(ch);
 		err = take_event(ch, false, cq);

@@ -19,6 +19,7 @@ struct xp_channel {
 	struct xp_channel_object *host; /* NULL: it is not */
 	struct xp_cq *cqs;		/* under the mutex of struct ibv_context */
 	bool events_only; /* packets do not make the descriptor readable: channel_set.h; atomic */
+	bool was_woken;	  /* a packet may have made it readable before; atomic */
 };
 
 static inline struct xp_channel *xp_channel(struct ibv_comp_channel *ibch)

@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ static struct xp_cover cover;
 static struct xp_cover_look look;
 static bool stop;    /* atomic */
 static bool started; /* atomic: the other thread has polled */
+static sem_t ends;
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -185,16 +187,25 @@ static void test_entered(void)
 	TAP_OK(polls() == XP_POLLS_NOT, "it counts then");
 }
 
+/* Polls of so much time are missed, after a break; then one is not. */
+static enum xp_polls miss_polls(uint64_t ns, uint64_t pause)
+{
+	uint64_t at, until;
+
+	start();
+	sleep_ns(1); /* so no time counts as waiting for a processor */
+	at = cover.to + pause;
+	for (until = at + ns; at < until; at += MOST / 2)
+		xp_cover_miss(&cover, at, MOST);
+	xp_cover_add(&cover, at, at + MOST / 2, MOST);
+	return polls();
+}
+
 static void test_missed(void)
 {
-	start();
-	compute(LONG);
-	xp_cover_miss(&cover);
-	receive();
-	TAP_OK(polls() == XP_POLLS, "a poll counts while another thread has the engine");
-	compute(LONG);
-	receive();
-	TAP_OK(polls() == XP_POLLS_NOT, "it counts once");
+	TAP_OK(miss_polls(LONG, MOST / 2) == XP_POLLS,
+	       "polls count while another thread has the engine");
+	TAP_OK(miss_polls(LONG, LONG) == XP_POLLS_NOT, "not if a break came first");
 }
 
 static void test_late(void)
@@ -221,29 +232,44 @@ static void *poll_and_sleep(void *arg)
 	compute(LONG);
 	receive();
 	__atomic_store_n(&started, true, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
-		sleep_ns(LONG);
+	sem_wait(&ends);
 	return arg;
 }
 
-/* Looks twice, as the first look only tells where the second one begins. */
-static enum xp_polls look_twice(void *(*run)(void *), bool give_processor)
+static void wait_until_it_ran(pthread_t thread, uint64_t ns)
+{
+	clockid_t clock;
+	uint64_t until;
+
+	if (pthread_getcpuclockid(thread, &clock))
+		return;
+	for (until = clock_ns(clock) + ns; clock_ns(clock) < until;)
+		sleep_ns(LONG);
+}
+
+/*
+ * Looks twice, as the first look only tells where the second one begins. runs: the thread has a
+ * processor for so long in between
+ */
+static enum xp_polls look_twice(void *(*run)(void *), uint64_t runs)
 {
 	enum xp_polls found;
 	pthread_t thread;
 
+	sem_init(&ends, 0, 0);
 	start();
 	pthread_create(&thread, NULL, run, NULL);
 	while (!__atomic_load_n(&started, __ATOMIC_ACQUIRE))
 		sleep_ns(LONG);
 	xp_cover_start(&cover, &look);
 	TAP_OK(polls() == XP_POLLS_UNKNOWN, "one look at a thread does not tell what it waits for");
-	if (give_processor)
-		sleep_ns(LATE);
+	if (runs)
+		wait_until_it_ran(thread, runs);
 	else
 		compute(LONG);
 	found = polls();
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	sem_post(&ends);
 	pthread_join(thread, NULL);
 	__atomic_store_n(&stop, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&started, false, __ATOMIC_RELAXED);
@@ -264,7 +290,7 @@ static void test_waits(void)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	TAP_OK(look_twice(poll_and_run, false) == XP_POLLS_WAITS,
+	TAP_OK(look_twice(poll_and_run, 0) == XP_POLLS_WAITS,
 	       "a thread that waits for a processor since it polled is known");
 	sched_setaffinity(0, sizeof(all), &all);
 	sched_setscheduler(0, SCHED_OTHER, &none);
@@ -272,9 +298,9 @@ static void test_waits(void)
 
 static void test_waits_not(void)
 {
-	TAP_OK(look_twice(poll_and_sleep, true) == XP_POLLS_UNKNOWN,
+	TAP_OK(look_twice(poll_and_sleep, 0) == XP_POLLS_UNKNOWN,
 	       "a thread that sleeps does not wait for a processor");
-	TAP_OK(look_twice(poll_and_run, true) == XP_POLLS_UNKNOWN, "nor does one that computes");
+	TAP_OK(look_twice(poll_and_run, LONG) == XP_POLLS_UNKNOWN, "nor does one that computes");
 }
 
 int main(void)

@@ -36,7 +36,8 @@ static bool posts(void)
 
 static bool polls(void)
 {
-	if (xp_reader_leaves_poll(&reader))
+	if (xp_reader_leaves_poll(&reader) ||
+	    (xp_reader_may_be_woken(&reader) && xp_reader_is_woken(&reader, now)))
 		return true;
 	xp_reader_polls(&reader);
 	return false;
@@ -164,6 +165,11 @@ static void test_woken(void)
 	takes(US);
 	TAP_OK(!posts() && polls() && !polls(),
 	       "the first poll after an event leaves its work if a packet woke the thread");
+	xp_reader_receives(&reader, now);
+	raise_events(1);
+	takes(US);
+	now += LONG;
+	TAP_OK(!polls(), "not if it comes late");
 	xp_reader_receives(&reader, now);
 	raise_events(1);
 	take_elsewhere();

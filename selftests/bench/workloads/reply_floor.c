@@ -68,7 +68,8 @@ static void floor_open(struct set *s)
 	f->udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	MUST(f->udp >= 0 && !bind(f->udp, (struct sockaddr *)&any, sizeof(any)), "UDP socket");
 	MUST(!setsockopt(f->udp, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)), "UDP_GRO");
-	setsockopt(f->udp, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes));
+	MUST(!setsockopt(f->udp, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)),
+	     "receive buffer");
 }
 
 /* The ends tell their ports over the first connection. */
