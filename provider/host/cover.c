@@ -16,7 +16,7 @@
 #define LATE_NS 500000u
 /* A thread gets a processor sooner than this: some time slices of the other threads */
 #define WAITS_NS 50000000u
-/* A thread that had a processor for less was not in time to poll, in a time of at least WATCH_NS. */
+/* In a time of at least WATCH_NS, a thread that had a processor for less had no time to poll. */
 #define HARDLY_RAN_NS 20000u
 #define WATCH_NS 50000u
 /* Clock of a thread's processor time, see include/linux/posix-timers.h of the kernel */

@@ -377,7 +377,7 @@ static void leave(struct xp_host *h)
 }
 
 /*
- * A thread that polls has the lock nearly all the time, and a thread that sleeps on it would find it
+ * A thread that polls has the lock nearly all the time. A thread that sleeps on it would find it
  * taken when it wakes. So this one says that it wants the lock, and tries for some rounds.
  */
 static void lock_for_request(struct xp_host *h)

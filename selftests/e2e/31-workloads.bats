@@ -7,7 +7,7 @@ load helpers
 
 WORKLOADS=$XR_BUILD/bench
 
-# all_ways PROGRAM OPTION...: runs server and client, by verbs, by TCP, and by datagrams if it can; the client prints three numbers
+# all_ways PROGRAM OPTION...: runs server and client, by verbs, TCP, and datagrams if it can; the client prints three numbers
 all_ways() {
 	local way ways=("-g @4" -t)
 

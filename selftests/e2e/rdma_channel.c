@@ -7,7 +7,7 @@
  *
  *   pingpong   SENDs and WRITEs with immediate data, short ones and those of several packets
  *   beside     the same while another thread polls a CQ, and so may take the packets
- *   left       the same in a second channel, while nobody looks at the first one, which still exists
+ *   left       the same in a second channel, while nobody looks at the first one, which is left
  *   count      events that are read until there are no more, acknowledged late; destroying the CQ
  *              waits for that
  *   solicited  the descriptor becomes readable for solicited completions only

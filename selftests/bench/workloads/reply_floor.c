@@ -41,7 +41,7 @@ struct floor_connection {
 struct floor {
 	int udp;
 	uint32_t looks;
-	/* datagrams that are to leave, all with this length but the last one, which may be shorter */
+	/* datagrams that are to leave, of this length; the last one may be shorter */
 	uint32_t length, count, bytes;
 	uint8_t out[ROOM];
 	uint8_t in[MESSAGES][ROOM];
