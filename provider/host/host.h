@@ -85,12 +85,12 @@ struct xp_host_ops {
 	bool (*poll)(struct xp_host *h);
 	/*
 	 * The same for a channel that has no event. If there is one after it, the caller takes it.
-	 * wakes: the channel of the context for which threads wait until packets() is readable;
-	 * so they have a little time for the round of another thread; true if there was a whole
-	 * one. NULL: there is none
+	 * watches: threads wait until packets() is readable, for a channel of the context, and have
+	 * a little time for the round of another thread; true if there was a whole one. woken: they
+	 * do so for this channel
 	 */
-	bool (*poll_channel)(struct xp_host *h, struct xp_channel_object *ch,
-			     const struct xp_channel_object *wakes);
+	bool (*poll_channel)(struct xp_host *h, struct xp_channel_object *ch, bool watches,
+			     bool woken);
 	/*
 	 * Returns the number of times that any thread has received packets. It grows after they
 	 * have left packets(), and before the events that they cause.

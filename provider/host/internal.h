@@ -127,8 +127,8 @@ struct xp_host {
 void xp_host_kick(struct xp_host *h);
 void xp_host_woken(struct xp_host *h);
 bool xp_host_poll(struct xp_host *h);
-bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
-			  const struct xp_channel_object *wakes);
+bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool watches,
+			  bool woken);
 int xp_host_wait_event(struct xp_host *h, struct xp_channel_object *ch,
 		       void (*taken)(uint64_t cookie), uint64_t *cookie);
 int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,

@@ -572,16 +572,15 @@ void xp_host_woken(struct xp_host *h)
 		__atomic_store_n(&h->sleeps, false, __ATOMIC_RELAXED);
 }
 
-bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch,
-			  const struct xp_channel_object *wakes)
+bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool watches, bool woken)
 {
 	int saved = errno;
-	bool watches = wakes, done = false, entered;
+	bool done = false, entered;
 	unsigned int n;
 
 	if (watches)
 		__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
-	if (wakes == ch)
+	if (woken)
 		xp_host_woken(h);
 	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {

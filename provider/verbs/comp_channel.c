@@ -95,7 +95,7 @@ static bool run_round(struct xp_channel *ch)
 	const struct xp_context *ctx = ch->ctx;
 	const struct xp_channel *wakes = __atomic_load_n(&ctx->wakes, __ATOMIC_RELAXED);
 
-	return ctx->host_ops->poll_channel(ctx->host, ch->host, wakes ? wakes->host : NULL);
+	return ctx->host_ops->poll_channel(ctx->host, ch->host, wakes, wakes == ch);
 }
 
 /* After a round, which is done or not */
