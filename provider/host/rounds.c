@@ -565,23 +565,29 @@ int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,
 	return err;
 }
 
-void xp_host_woken(struct xp_host *h)
+static void note_woken(struct xp_host *h, uint64_t now)
 {
-	xp_reader_receives(&h->reader, xp_host_clock());
+	xp_reader_receives(&h->reader, now);
 	if (__builtin_expect(__atomic_load_n(&h->sleeps, __ATOMIC_RELAXED), false))
 		__atomic_store_n(&h->sleeps, false, __ATOMIC_RELAXED);
+}
+
+void xp_host_woken(struct xp_host *h)
+{
+	note_woken(h, xp_host_clock());
 }
 
 bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool watches, bool woken)
 {
 	int saved = errno;
+	uint64_t now = watches ? xp_host_clock() : 0;
 	bool done = false, entered;
 	unsigned int n;
 
 	if (watches)
-		__atomic_store_n(&h->watched, xp_host_clock(), __ATOMIC_RELAXED);
+		__atomic_store_n(&h->watched, now, __ATOMIC_RELAXED);
 	if (woken)
-		xp_host_woken(h);
+		note_woken(h, now);
 	entered = watches ? enter_soon(h, &done) : try_enter(h);
 	if (entered) {
 		h->takes = ch;
