@@ -396,10 +396,14 @@ static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at, bool 
 	return AGAIN_SENT;
 }
 
-/* Requests missing responses again. Returns the number of packets sent. *more: as xt_req_run() */
-static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more)
+/*
+ * Requests missing responses again. Returns the number of packets sent. *more: as xt_req_run();
+ * *parked: the payload of a request has to be waited for
+ */
+static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more, bool *parked)
 {
 	struct xt_requester *r = &qp->req;
+	enum again result = AGAIN_FULL;
 	struct xt_cursor at;
 	struct xt_gaps g;
 	uint32_t cost = 0;
@@ -411,8 +415,11 @@ static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more)
 	while (xt_gaps_next(qp, &g, &at)) {
 		if (!xt_pace_open(qp))
 			return cost;
-		if (cost == budget || send_again(qp, &at, false) != AGAIN_SENT) {
-			*more = true;
+		if (cost < budget)
+			result = send_again(qp, &at, false);
+		if (cost == budget || result != AGAIN_SENT) {
+			*parked = result == AGAIN_PARKED;
+			*more |= !*parked;
 			return cost;
 		}
 		xt_gaps_requested(qp, &g, &at);
@@ -437,16 +444,16 @@ static void push_again(struct xt_qp *qp)
 		e->ops->tx_push(e->ctx);
 }
 
-/* Returns the number of packets sent. *more: as xt_req_run() */
-static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more)
+/* Returns the number of packets sent. *more, *parked: as run_gaps() */
+static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more, bool *parked)
 {
 	struct xt_requester *r = &qp->req;
 	struct xt_cursor at;
 	uint32_t cost = 0;
 
 	if (__builtin_expect(r->gaps, false))
-		cost = run_gaps(qp, budget, more);
-	while (again_cursor(qp, &at) && xt_pace_open(qp)) {
+		cost = run_gaps(qp, budget, more, parked);
+	while (!*parked && again_cursor(qp, &at) && xt_pace_open(qp)) {
 		if (cost == budget) {
 			*more = true;
 			break;
@@ -504,10 +511,12 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	enum gate g = GATE_OPEN;
 	struct xt_packet p;
 	struct xt_swqe *w;
-	uint32_t cost = run_again(qp, budget, more), n;
-	bool large = true;
+	bool large = true, parked = false;
+	uint32_t cost = run_again(qp, budget, more, &parked), n;
 
-	while (r->wait != XT_WAIT_RNR && !xt_sends_again(r) && (w = xt_sq_current(qp))) {
+	/* a step builds one packet at a time */
+	while (r->wait != XT_WAIT_RNR && !parked && !xt_sends_again(r) &&
+	       (w = xt_sq_current(qp))) {
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))
 				continue;

@@ -83,6 +83,32 @@ static void test_requester(void)
 	end("requester");
 }
 
+/* One step reads for one packet at a time: what is sent again goes before the next packet. */
+static void test_sent_again(void)
+{
+	begin(false);
+	post(&a, 1, XR_WR_ATOMIC_WRITE, SLOW, FAST + 4096, 8);
+	xt_qp_doorbell(a.qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	finish(0);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(h->sent_count == 1, "an ATOMIC WRITE is sent when its data is read");
+	h_receive(h, h->sent[0].data, h->sent[0].len);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(h->sent_count == 2, "its response is sent, and lost");
+	delivered = 2;
+	post(&a, 2, XR_WR_RDMA_WRITE, FAST, FAST + 8192, 8);
+	post(&a, 3, XR_WR_RDMA_WRITE, SLOW + 64, FAST + 12288, 8);
+	ring(&a);
+	TAP_OK(idle() && pending() == 1 && submissions <= 4,
+	       "it is read again, and not a second time beside the next packet");
+	finish_all();
+	TAP_OK(completes(1, 0) && completes(2, 0) && completes(3, 0) &&
+		       !memcmp(fast + 4096, slow, 8) && !memcmp(fast + 12288, slow + 64, 8),
+	       "all complete");
+	end("sent again");
+}
+
 /* ---- ends -------------------------------------------------------------------------------- */
 
 /* Lets accesses finish, always all that are under way at once. Returns how often. */
@@ -511,6 +537,7 @@ int main(void)
 	test_rate_limit();
 	test_read_and_atomic();
 	test_requester();
+	test_sent_again();
 	test_ahead();
 	test_read_order(false);
 	test_read_order(true);
