@@ -7,6 +7,7 @@
 #include "ending.h"
 #include "engine.h"
 #include "flow.h"
+#include "flush.h"
 #include "list.h"
 #include "loopback.h"
 #include "pace.h"
@@ -44,6 +45,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 	xt_list_init(&e->flows);
 	xt_flow_init(&e->flow, e);
 	xt_list_init(&e->acks_due);
+	xt_list_init(&e->failed);
 	xt_list_init(&e->resumed);
 	xt_list_init(&e->polls);
 	xt_list_init(&e->dropped);
@@ -202,7 +204,8 @@ uint64_t xt_engine_next(struct xt_engine *e)
 	uint64_t timer, poll;
 
 	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due) ||
-	    !xt_list_empty(&e->resumed) || !xt_list_empty(&e->dropped))
+	    !xt_list_empty(&e->failed) || !xt_list_empty(&e->resumed) ||
+	    !xt_list_empty(&e->dropped))
 		return e->now;
 	timer = xt_timer_next(e);
 	poll = xt_ending_next(e);
@@ -228,13 +231,17 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 
 	e->now = now;
 	e->tx_full = false;
+	xt_flush_failed(e); /* by another engine */
 	xt_ending_run(e);
 	xt_resume(e);
 	run_timers(e);
+	xt_flush_failed(e);
 	send_acks(e);
 	budget = round_budget(e);
-	while (spent < budget && !e->tx_full && !hurried(e) && (f = xt_flow_turn(e)))
+	while (spent < budget && !e->tx_full && !hurried(e) && (f = xt_flow_turn(e))) {
 		spent += serve(f);
+		xt_flush_failed(e);
+	}
 	xt_park_free(e, ROUND_DROPPED);
 	return xt_engine_next(e);
 }
@@ -248,6 +255,7 @@ uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 	for (; visits && !qp->capped && !xt_list_empty(&qp->active_link) && !e->tx_full; visits--) {
 		xt_list_del(&qp->active_link);
 		visit(qp, XT_QP_BUDGET);
+		xt_flush_failed(e);
 	}
 	xt_flow_rest(qp->flow); /* else the engine would have a turn for it, xt_engine_next() */
 	return visits;

@@ -74,6 +74,7 @@ struct xt_engine {
 	struct xt_list flows;	  /* flows that may have something to send, in the order of turns */
 	struct xt_flow flow;	  /* of QPs that were created without one */
 	struct xt_list acks_due;  /* QPs that have responses to send */
+	struct xt_list failed;	  /* QPs that have failed, and are to be stopped and flushed */
 	struct xt_list resumed;	  /* QPs whose accesses to memory have finished */
 	struct xt_list polls;	  /* QPs that wait for accesses to end, see ending.h */
 	struct xt_list dropped;	  /* struct xt_parked of QPs that were stopped, to be freed */

@@ -4,6 +4,7 @@
 
 #include "cq_event.h"
 #include "engine.h"
+#include "flush.h"
 #include "qp.h"
 #include "rings.h"
 #include "sq.h"
@@ -76,4 +77,5 @@ void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received)
 		inject_event(qp, cq, what.value);
 		break;
 	}
+	xt_flush_failed(qp->engine);
 }

@@ -469,7 +469,6 @@ static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 		other = peer->engine;
 		if (!xt_engine_enter(e, other))
 			return STEP_BUSY;
-		p->step->moving = true;
 		p->step->post = post_at(qp, peer, p);
 		p->step->fenced = xt_posted(&peer->park, XT_PARK_RESPONDER);
 		if (reachable(qp, peer) && expected(qp, peer, p))
@@ -480,7 +479,7 @@ static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 			lost(qp, p);
 		if (p->step->used && qp->req.cur == p->index)
 			xt_loopback_read_ahead(qp, peer, p);
-		p->step->moving = p->step->fenced = false;
+		p->step->fenced = false;
 		p->step->post = NULL;
 		xt_engine_leave(e, other);
 	}

@@ -15,10 +15,8 @@ static bool end_pieces(struct xt_qp *qp, struct xt_qp *peer)
 {
 	struct xt_engine *e = qp->engine;
 	struct xt_step *step = &peer->park.step[XT_STEP_SEND];
-	/* stopped by a piece that it moves itself */
-	bool entered = qp->park.step[XT_STEP_SEND].moving;
 
-	if (!entered && !xt_engine_enter(e, peer->engine))
+	if (!xt_engine_enter(e, peer->engine))
 		return false;
 	if (step->used) {
 		xt_step_clear(step);
@@ -27,20 +25,8 @@ static bool end_pieces(struct xt_qp *qp, struct xt_qp *peer)
 		if (peer->engine != e && e->ops->wake)
 			e->ops->wake(e->ctx, peer->engine);
 	}
-	if (!entered)
-		xt_engine_leave(e, peer->engine);
+	xt_engine_leave(e, peer->engine);
 	return true;
-}
-
-/* Returns true if a step has begun a write that has not finished. */
-static bool is_writing(const struct xt_step *step)
-{
-	const struct xt_list *l;
-
-	for (l = step->io.next; l != &step->io; l = l->next)
-		if (XT_IO_OF(l)->op != XT_MEM_READ && !XT_IO_OF(l)->done)
-			return true;
-	return false;
 }
 
 static bool may_write(const struct xt_qp *peer)
@@ -69,7 +55,6 @@ bool xt_loopback_writes(const struct xt_qp *qp)
 void xt_loopback_stop_peer(struct xt_qp *qp)
 {
 	struct xt_qp *peer = peer_of(qp);
-	struct xt_step *step = peer ? &peer->park.step[XT_STEP_SEND] : NULL;
 
 	if (!peer)
 		return;
@@ -78,13 +63,7 @@ void xt_loopback_stop_peer(struct xt_qp *qp)
 		xt_req_go_back(peer);
 	if (!may_write(peer))
 		return;
-	/* stopped by a piece that the peer moves, which sees the result: not while it does */
-	if (!step->moving)
-		qp->ending.stopped = end_pieces(qp, peer);
-	else if (is_writing(step))
-		qp->ending.stopped = false;
-	else
-		return;
+	qp->ending.stopped = end_pieces(qp, peer);
 	qp->ending.peer = peer->info.qpn;
 }
 
@@ -100,8 +79,6 @@ bool xt_loopback_ending(struct xt_qp *qp)
 		ending->peer = 0;
 		return false;
 	}
-	if (peer->park.step[XT_STEP_SEND].moving)
-		return true;
 	if (!ending->stopped)
 		ending->stopped = end_pieces(qp, peer);
 	if (!ending->stopped ||

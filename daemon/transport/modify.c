@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "engine.h"
+#include "flush.h"
 #include "pace.h"
 #include "packet.h"
 #include "qp.h"
@@ -386,9 +387,13 @@ static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		 const struct xt_path *path, uint32_t max_mtu, uint64_t now)
 {
-	uint32_t from = qp->info.state, to = target_state(qp, attr, mask);
-	int err = xt_qp_modify_check(qp, attr, mask, NULL);
+	uint32_t from, to;
+	int err;
 
+	xt_flush_failed(qp->engine);
+	from = qp->info.state;
+	to = target_state(qp, attr, mask);
+	err = xt_qp_modify_check(qp, attr, mask, NULL);
 	if (err)
 		return err;
 	if ((mask & IBV_QP_AV) && !path)
@@ -418,6 +423,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 	case XR_QPS_ERR:
 		xt_qp_note(qp, XT_CAUSE_PROGRAM, 0, 0);
 		xt_qp_error(qp, false);
+		xt_flush_failed(qp->engine);
 		return 0;
 	}
 	apply_values(qp, attr, mask);
@@ -428,6 +434,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 	if (mask & IBV_QP_AV)
 		xt_qp_set_path(qp, path);
 	enter(qp, from, to);
+	xt_flush_failed(qp->engine);
 	return 0;
 }
 

@@ -17,6 +17,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	engine.c \
 	execute.c \
 	flow.c \
+	flush.c \
 	gaps.c \
 	group.c \
 	guard.c \
@@ -56,6 +57,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	slots.c \
 	sq.c \
 	srq.c \
+	state.c \
 	step.c \
 	step_read.c \
 	step_write.c \

@@ -8,6 +8,7 @@
 
 #include "engine.h"
 #include "flow.h"
+#include "flush.h"
 #include "list.h"
 #include "loopback_stop.h"
 #include "qp.h"
@@ -84,6 +85,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->retry_timer.slot = qp->rate_timer.slot = XT_NO_TIMER;
 	xt_list_init(&qp->active_link);
 	xt_list_init(&qp->ack_link);
+	xt_list_init(&qp->failed_link);
 	xt_list_init(&qp->ending.poll_link);
 	xt_park_init(qp);
 }
@@ -175,16 +177,6 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 	return err;
 }
 
-/* The QP of the GSI is always there, and its datagrams are few. */
-static void count_receivers(struct xt_qp *qp, int change)
-{
-	struct xt_receivers *r = &qp->engine->shared->receivers;
-
-	if (qp->info.qpn != XR_GSI_QPN && xt_may_receive(qp))
-		__atomic_add_fetch(xt_unreliable(qp) ? &r->unreliable : &r->reliable, change,
-				   __ATOMIC_RELAXED);
-}
-
 void xt_qp_refuse_windows(struct xt_qp *qp)
 {
 	qp->no_windows = true;
@@ -195,7 +187,7 @@ void xt_qp_remove(struct xt_qp *qp)
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
 	qp->ending.key[XT_PARK_REQUESTER].region = 0;
-	count_receivers(qp, -1);
+	xt_qp_uncount(qp);
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 }
 
@@ -264,161 +256,6 @@ void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry)
 	};
 }
 
-void xt_qp_store_psns(struct xt_qp *qp)
-{
-	__atomic_store_n(&qp->psn->expected, qp->resp.epsn & XR_PSN_MASK, __ATOMIC_RELAXED);
-	__atomic_store_n(&qp->psn->unacked, qp->req.unacked & XR_PSN_MASK, __ATOMIC_RELAXED);
-	__atomic_store_n(&qp->psn->next, qp->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
-}
-
-/* Must precede a flush: clients store their index before they read the state (ring.h). */
-void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
-{
-	count_receivers(qp, -1);
-	qp->info.state = state;
-	count_receivers(qp, 1);
-	if (qp->sq_ring)
-		__atomic_store_n(&qp->sq_ring->word, state, __ATOMIC_RELAXED);
-	if (qp->rq_ring)
-		__atomic_store_n(&qp->rq_ring->word, state, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-void xt_qp_stop(struct xt_qp *qp)
-{
-	xt_flow_forget(qp);
-	xt_list_del(&qp->ack_link);
-	xt_timer_remove(qp);
-	xt_flow_set_inflight(qp, 0);
-	qp->stalled = false;
-	qp->req.wait = XT_WAIT_NONE;
-	qp->resp.ack_due = XT_ACK_DUE_NONE;
-	xt_park_stop(qp);
-	xt_ending_stop(qp);
-	if (qp->path.loopback)
-		xt_loopback_stop_peer(qp);
-}
-
-bool xt_qp_flush(struct xt_qp *qp, uint32_t most)
-{
-	bool more = xt_sq_flush(qp, most);
-
-	if (qp->info.state == XR_QPS_ERR)
-		more |= xt_rq_flush(qp, most);
-	return more;
-}
-
-/* The caller may be another engine, or the control thread while workers are paused. */
-static void begin_flush(struct xt_qp *qp)
-{
-	struct xt_engine *e = qp->engine;
-
-	if (!xt_qp_flush(qp, XT_FLUSH_AT_ONCE))
-		return;
-	xt_activate(qp);
-	if (e->ops->wake)
-		e->ops->wake(e->ctx, e);
-}
-
-void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t verr)
-{
-	if (qp->info.state == XR_QPS_ERR)
-		return;
-	qp->failure = (struct xt_failure){
-		.at = qp->engine->now,
-		.cause = (uint8_t)cause,
-		.status = (uint8_t)status,
-		.verr = verr,
-	};
-	XR_PROBE4(qp_error, qp->info.qpn, xt_failure_cause(&qp->failure), status, verr);
-}
-
-/* IBTA 10.3.1: the QP takes no more receives of the SRQ, and those taken have completed. */
-static void flush_in_error(struct xt_qp *qp)
-{
-	begin_flush(qp);
-	if (qp->srq)
-		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
-}
-
-bool xt_qp_ending(struct xt_qp *qp)
-{
-	return qp->park.step[XT_STEP_ENDING].used || xt_loopback_ending(qp) ||
-	       xt_ending_key_waits(&qp->ending.key[XT_PARK_REQUESTER], qp->engine);
-}
-
-/* The QP is flushed when what it has given up has ended. The caller may be another engine. */
-static void hold(struct xt_qp *qp)
-{
-	struct xt_engine *e = qp->engine;
-
-	qp->ending.hold_until = e->now + XT_ENDING_NS;
-	xt_ending_poll(qp);
-	if (e->ops->wake)
-		e->ops->wake(e->ctx, e);
-}
-
-void xt_qp_error(struct xt_qp *qp, bool own)
-{
-	if (qp->info.state == XR_QPS_ERR)
-		return;
-	xt_qp_store_state(qp, XR_QPS_ERR);
-	xt_qp_stop(qp);
-	if (own)
-		qp->engine->ops->qp_state(qp->engine->ctx, qp);
-	if (xt_qp_ending(qp))
-		hold(qp);
-	else
-		flush_in_error(qp);
-}
-
-bool xt_qp_may_flush(struct xt_qp *qp)
-{
-	struct xt_ending *ending = &qp->ending;
-
-	if (__builtin_expect(!ending->hold_until, true))
-		return true;
-	if (qp->engine->now < ending->hold_until && xt_qp_ending(qp)) {
-		xt_ending_poll(qp);
-		return false;
-	}
-	ending->hold_until = 0;
-	flush_in_error(qp);
-	return true;
-}
-
-void xt_qp_sq_error(struct xt_qp *qp)
-{
-	struct xt_requester *r = &qp->req;
-
-	xt_qp_store_state(qp, XR_QPS_SQE);
-	qp->engine->ops->qp_state(qp->engine->ctx, qp);
-	xt_step_end(&qp->park.step[XT_STEP_SEND]);
-	xt_step_end(&qp->park.step[XT_STEP_AHEAD]);
-	/* WRs that were loaded but not sent release their PSNs */
-	r->load_psn = r->next;
-	begin_flush(qp);
-}
-
-void xt_qp_fatal(struct xt_qp *qp)
-{
-	if (qp->ring_bad)
-		return;
-	qp->ring_bad = true;
-	xt_qp_note(qp, XT_CAUSE_RING, 0, 0);
-	xt_event(qp, IBV_EVENT_QP_FATAL);
-	xt_qp_error(qp, true);
-}
-
-void xt_qp_completion_lost(struct xt_qp *qp)
-{
-	if (qp->info.state == XR_QPS_ERR)
-		return;
-	xt_qp_note(qp, XT_CAUSE_COMPLETION, 0, 0);
-	xt_event(qp, IBV_EVENT_QP_FATAL);
-	xt_qp_error(qp, true);
-}
-
 static void check_armed(struct xt_qp *qp, uint64_t now)
 {
 	if (qp->send_cq)
@@ -438,6 +275,7 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->req.producer != sends) {
 		xt_activate(qp);
 	}
+	xt_flush_failed(qp->engine);
 	check_armed(qp, now);
 	return qp->req.producer != sends || qp->rq.producer != receives;
 }

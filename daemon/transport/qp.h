@@ -233,6 +233,8 @@ struct xt_qp {
 
 	struct xt_list active_link; /* in flow->active or flow->capped */
 	struct xt_list ack_link;    /* in engine->acks_due */
+	struct xt_list failed_link; /* in engine->failed */
+	bool unreported;	    /* its failure is to be reported through xt_ops.qp_state */
 	struct xt_timer retry_timer, rate_timer;
 	uint64_t ack_deadline, probe_at, stall_at;
 	uint32_t charged; /* packets counted in flow->inflight */
@@ -296,19 +298,14 @@ static inline bool xt_unreliable(const struct xt_qp *qp)
 	return qp->info.type == XR_QPT_UC || qp->info.type == XR_QPT_UD;
 }
 
-/* Work requests of each queue that are flushed at once; the others when the QP is scheduled */
-#define XT_FLUSH_AT_ONCE 256
 /* Notes why the QP is about to move to ERR or SQE, unless it is in ERR already. */
 void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t verr);
 /*
- * Moves the QP to ERR and begins to flush both queues. by_engine: report it through
+ * Moves the QP to ERR. xt_flush_failed() does the rest. by_engine: report it through
  * xt_ops.qp_state.
  */
 void xt_qp_error(struct xt_qp *qp, bool by_engine);
-/*
- * Unreliable types: moves the QP to SQE and begins to flush the SQ; it still receives (IBTA
- * 10.3.1).
- */
+/* Unreliable types: moves the QP to SQE likewise; it still receives (IBTA 10.3.1). */
 void xt_qp_sq_error(struct xt_qp *qp);
 /* Moves the QP to ERR and raises IBV_EVENT_QP_FATAL, because ring indices are corrupt. */
 void xt_qp_fatal(struct xt_qp *qp);
@@ -317,19 +314,10 @@ void xt_qp_fatal(struct xt_qp *qp);
  * queue catastrophic error of IBTA 11.6.3.2.
  */
 void xt_qp_completion_lost(struct xt_qp *qp);
-/*
- * ERR: flushes at most @most entries of each queue; SQE: of the send queue. Returns true if more
- * are left.
- */
-bool xt_qp_flush(struct xt_qp *qp, uint32_t most);
-/*
- * ERR and SQE: returns true if the QP may be flushed now, and begins that if it could not before.
- */
-bool xt_qp_may_flush(struct xt_qp *qp);
 /* Stores a state in the QP and in its rings, where the provider reads it. */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
-/* Removes the QP from all lists and timers, and clears its packets in flight and the ACK due. */
-void xt_qp_stop(struct xt_qp *qp);
+/* The QP is destroyed, so it is no receiver any more (struct xt_receivers). */
+void xt_qp_uncount(struct xt_qp *qp);
 /* Copies the PSNs to the array that the XDP program reads. */
 void xt_qp_store_psns(struct xt_qp *qp);
 

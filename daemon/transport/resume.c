@@ -77,18 +77,15 @@ static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned 
 
 /* ---- posted writes --------------------------------------------------------------------------- */
 
-/* Completes requests that waited for posted writes. Returns false if all writes were given up. */
-static bool written(struct xt_qp *qp, enum xt_park_side side)
+/* Completes requests that waited for posted writes. */
+static void written(struct xt_qp *qp, enum xt_park_side side)
 {
-	bool posted = xt_posted(&qp->park, side);
-
 	if (qp->path.loopback)
 		xt_loopback_written(qp, side);
 	else if (side == XT_PARK_REQUESTER && xt_may_send(qp) && xt_sq_complete(qp)) {
 		xt_req_check_drained(qp);
 		xt_activate(qp);
 	}
-	return posted == xt_posted(&qp->park, side);
 }
 
 static void refused(struct xt_qp *qp, const struct xt_mem_io *ended)
@@ -109,12 +106,14 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 	struct xt_park *p = &qp->park;
 	struct xt_mem_io *io, ended;
 
-	while (!xt_list_empty(&p->posted[side])) {
+	while (qp->info.state != XR_QPS_ERR && !xt_list_empty(&p->posted[side])) {
 		io = XT_IO_OF(p->posted[side].next);
 		if (!io->done)
 			return;
 		ended = *io;
-		if (ended.err && !written(qp, side))
+		if (ended.err)
+			written(qp, side);
+		if (qp->info.state == XR_QPS_ERR)
 			return;
 		xt_io_free(io);
 		if (!ended.err && ended.receives)

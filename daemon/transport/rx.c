@@ -7,6 +7,7 @@
 #include "completer.h"
 #include "engine.h"
 #include "flow.h"
+#include "flush.h"
 #include "icrc.h"
 #include "packet.h"
 #include "qp.h"
@@ -199,6 +200,8 @@ void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint
 	unsigned i;
 
 	e->now = now;
+	xt_flush_failed(e); /* by another engine */
 	for (i = 0; i < n; i++)
 		rx_one(e, &frames[i]);
+	xt_flush_failed(e);
 }

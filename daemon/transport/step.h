@@ -39,16 +39,15 @@ enum xt_step_role {
 
 struct xt_step {
 	struct xt_qp *qp;
-	uint8_t role; /* enum xt_step_role */
-	bool used;    /* has accesses, a result of an atomic, or waits for staging memory */
-	bool waiting; /* was executed, and must be executed again */
-	bool settled; /* waits only for the results of its writes or its atomic */
-	bool delayed; /* in this execution: some access could not start yet */
-	bool fenced;  /* earlier writes are posted: mapped memory must not be written yet */
-	bool last;    /* the bytes that are written now end a message */
-	bool no_post; /* until the step ends, its writes are not posted */
-	bool moving;  /* a piece over loopback is moved now, with the lock of the peer's engine */
-	bool repeats; /* RESPOND: the response was sent before; memory may have changed since */
+	uint8_t role;	  /* enum xt_step_role */
+	bool used;	  /* has accesses, a result of an atomic, or waits for staging memory */
+	bool waiting;	  /* was executed, and must be executed again */
+	bool settled;	  /* waits only for the results of its writes or its atomic */
+	bool delayed;	  /* in this execution: some access could not start yet */
+	bool fenced;	  /* earlier writes are posted: mapped memory must not be written yet */
+	bool last;	  /* the bytes that are written now end a message */
+	bool no_post;	  /* until the step ends, its writes are not posted */
+	bool repeats;	  /* RESPOND: the response was sent before; memory may have changed since */
 	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
 	/* pieces over loopback: the step whose posted writes they become; NULL: none is posted */
 	struct xt_step *post;

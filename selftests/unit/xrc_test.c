@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "daemon/transport/completer.h"
+#include "daemon/transport/flush.h"
 #include "daemon/transport/qp.h"
 #include "daemon/transport/responder.h"
 #include "daemon/transport/srq.h"
@@ -420,6 +421,7 @@ static void test_srq_change(void)
 	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_REFUSED &&
 		       res.nak == XR_NAK_INVALID_REQUEST,
 	       "a packet with another SRQ number is refused");
+	xt_flush_failed(p->h->engine);
 	TAP_OK(received(&p->a, &cqe) && cqe.status == IBV_WC_WR_FLUSH_ERR && cqe.wr_id == 1,
 	       "the receive in use is flushed to the CQ of its SRQ");
 	end(p);
