@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The packets of SENDs and WRITEs. */
+/* The packets of each kind of work request */
 
 #include "build.h"
 #include "copy.h"
 #include "packet.h"
 #include "qp.h"
+#include "wr_kind.h"
+
+/* ---- SEND and WRITE ------------------------------------------------------------------------- */
 
 uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 {
@@ -34,7 +37,7 @@ void xt_req_data_headers(struct xt_qp *qp, const struct xt_cursor *at, struct xt
 		xt_ext_ieth(p, w->inv_rkey);
 }
 
-bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+static bool build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
 	struct xt_swqe *w = xt_swqe(qp, at->index);
 	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
@@ -46,4 +49,69 @@ bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_p
 	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false) && !off)
 		xt_sq_read_ahead(qp, at->index);
 	return ok;
+}
+
+/* ---- the other kinds ------------------------------------------------------------------------- */
+
+static bool build_read(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
+	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
+	uint64_t len = (uint64_t)at->span << qp->mtu_shift;
+
+	p->opcode = XR_OP_READ_REQUEST;
+	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
+	return true;
+}
+
+static bool build_atomic(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
+	struct xr_atomiceth eth = {
+		.va = htobe64(w->remote_addr),
+		.rkey = htobe32(w->rkey),
+		.swap_add = htobe64(w->atomic.swap_add),
+		.compare = htobe64(w->atomic.compare),
+	};
+
+	p->opcode = xt_wr_opcode(w->opcode)->op;
+	xt_ext_put(p, &eth, sizeof(eth));
+	return true;
+}
+
+static bool build_atomic_write(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	struct xt_swqe *w = xt_swqe(qp, at->index);
+
+	p->opcode = XR_OP_ATOMIC_WRITE;
+	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
+	return xt_gather(qp, at->index, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
+}
+
+static bool build_flush(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
+	struct xr_feth feth = { htobe32(w->flush.feth) };
+
+	p->opcode = XR_OP_FLUSH;
+	xt_ext_put(p, &feth, sizeof(feth));
+	xt_ext_reth(p, w->remote_addr, w->rkey, w->flush.length);
+	return true;
+}
+
+/* ---- all kinds --------------------------------------------------------------------------------- */
+
+bool xt_req_build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	typedef bool builder(struct xt_qp * qp, const struct xt_cursor *at, struct xt_packet *p);
+	static builder *const builders[XT_KIND_COUNT] = {
+		[XT_KIND_SEND] = build_data,
+		[XT_KIND_WRITE] = build_data,
+		[XT_KIND_READ] = build_read,
+		[XT_KIND_ATOMIC] = build_atomic,
+		[XT_KIND_ATOMIC_WRITE] = build_atomic_write,
+		[XT_KIND_FLUSH] = build_flush,
+	};
+
+	return builders[xt_swqe(qp, at->index)->kind](qp, at, p);
 }

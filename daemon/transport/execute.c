@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Checks and executes requests of the peer, and completes receives (IBTA 9.7.4.1). */
 
+#include "check.h"
 #include "copy.h"
 #include "ending.h"
 #include "engine.h"
 #include "execute.h"
+#include "execute_single.h"
 #include "guard.h"
 #include "key_wr.h"
 #include "loopback_stop.h"
@@ -125,38 +127,6 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 	return -1;
 }
 
-/* The QP's access flags apply before the key's (IBTA 9.9.3, 11.6.2). */
-static bool qp_permits(const struct xt_qp *qp, const struct xr_key_use *use)
-{
-	return !(use->access & ~qp->attr.qp_access_flags);
-}
-
-static enum xr_reason check_key(const struct xt_qp *qp, struct xr_key_use *use,
-				struct xt_mem_at *at)
-{
-	use->pd = qp->resp.pd;
-	use->qpn = qp->info.qpn;
-	return xt_keys_check(qp->engine->shared->keys, use, &at->mem, &at->off);
-}
-
-int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
-{
-	enum xr_reason why;
-
-	if (!qp_permits(qp, use))
-		return XR_NAK_INVALID_REQUEST;
-	why = check_key(qp, use, at);
-	if (why == XR_OK)
-		return -1;
-	xt_keys_note(qp->engine->shared->keys, use, why, qp->engine->now);
-	return XR_NAK_REMOTE_ACCESS;
-}
-
-bool xt_resp_permits(const struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
-{
-	return qp_permits(qp, use) && check_key(qp, use, at) == XR_OK;
-}
-
 /* ---- operations ------------------------------------------------------------------------- */
 
 static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
@@ -244,7 +214,8 @@ static enum xt_outcome invalidate(struct xt_qp *qp, const struct xt_request *rq,
 	return XT_PARKED;
 }
 
-enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
+static enum xt_outcome execute_send(struct xt_qp *qp, const struct xt_request *rq,
+				    struct xt_result *res)
 {
 	static const struct xt_wc_error too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
 	struct xt_responder *resp = &qp->resp;
@@ -325,7 +296,8 @@ static int continue_write(struct xt_qp *qp, const struct xt_request *rq, struct 
 	return rq->src.step->settled ? -1 : xt_resp_check(qp, &use, at);
 }
 
-enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
+static enum xt_outcome execute_write(struct xt_qp *qp, const struct xt_request *rq,
+				     struct xt_result *res)
 {
 	struct xt_responder *resp = &qp->resp;
 	bool end = rq->flags & XR_OPF_END;
@@ -366,6 +338,23 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, NULL, res);
 }
 
+enum xt_outcome xt_resp_execute(struct xt_qp *qp, const struct xt_request *rq,
+				struct xt_result *res)
+{
+	typedef enum xt_outcome executor(struct xt_qp * qp, const struct xt_request *rq,
+					 struct xt_result *res);
+	static executor *const executors[XT_KIND_COUNT] = {
+		[XT_KIND_SEND] = execute_send,
+		[XT_KIND_WRITE] = execute_write,
+		[XT_KIND_READ] = xt_resp_read,
+		[XT_KIND_ATOMIC] = xt_resp_atomic,
+		[XT_KIND_ATOMIC_WRITE] = xt_resp_atomic_write,
+		[XT_KIND_FLUSH] = xt_resp_flush,
+	};
+
+	return executors[xt_op_kinds[rq->op]](qp, rq, res);
+}
+
 /* Executes a request with a response other than an ACK, and keeps it for duplicates. */
 static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_request *rq,
 					 enum xt_wr_kind kind, struct xt_result *res)
@@ -378,7 +367,7 @@ static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_reque
 	rd = xt_rd_new(qp);
 	if (!rd)
 		return xt_resp_refuse_request(qp, res, XR_NAK_INVALID_REQUEST);
-	outcome = xt_kinds[kind].execute(qp, rq, res);
+	outcome = xt_resp_execute(qp, rq, res);
 	if (outcome == XT_REFUSED)
 		return xt_resp_refuse_request(qp, res, res->nak);
 	if (outcome != XT_ACCEPTED)
@@ -409,7 +398,7 @@ enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
 		return xt_resp_refuse_request(qp, res, XR_NAK_INVALID_REQUEST);
 	if (xt_kinds[kind].rd_atomic)
 		return execute_rd_atomic(qp, rq, kind, res);
-	return xt_kinds[kind].execute(qp, rq, res);
+	return xt_resp_execute(qp, rq, res);
 }
 
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn)

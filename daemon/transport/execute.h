@@ -43,17 +43,16 @@ struct xt_result {
 enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
 				struct xt_result *res);
 /*
+ * Executes it without a look at the order of requests. Keeps no response; if the kind has one other
+ * than an ACK, the caller advances epsn and msn.
+ */
+enum xt_outcome xt_resp_execute(struct xt_qp *qp, const struct xt_request *rq,
+				struct xt_result *res);
+/*
  * XRC: selects the SRQ that a request names; its PD applies to the request. Returns -1 or a NAK
  * code.
  */
 int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
-/*
- * Checks remote access to the responder's memory; key, access, va and len of @use are set. Returns
- * -1 with *at set, or a NAK code. at->mem is NULL if len is 0.
- */
-int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at);
-/* The same check before the access has its turn. Counts no refusal. */
-bool xt_resp_permits(const struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at);
 /* Moves the QP to ERR and raises the asynchronous event that IBTA requires for the NAK code. */
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* Refuses a request. UC drops the message without a NAK (IBTA 9.9.3, class D). */
@@ -77,9 +76,5 @@ static inline bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidate
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
 /* UC: drops the rest of the message being received. */
 void xt_resp_drop_message(struct xt_qp *qp);
-
-/* struct xt_kind.execute of SEND and WRITE: one packet of a message */
-enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
-enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
 
 #endif /* XT_EXECUTE_H */

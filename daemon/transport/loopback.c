@@ -6,6 +6,7 @@
  * reliable QP times out.
  */
 #include "build.h"
+#include "check.h"
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
@@ -377,6 +378,21 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 	return true;
 }
 
+/* Sets the fields of a request that only its kind has. */
+static void set_fields(struct xt_request *rq, const struct xt_swqe *w)
+{
+	switch (w->kind) {
+	case XT_KIND_ATOMIC:
+		rq->compare = w->atomic.compare;
+		rq->swap_add = w->atomic.swap_add;
+		break;
+	case XT_KIND_FLUSH:
+		rq->feth = w->flush.feth;
+		rq->total = w->flush.length;
+		break;
+	}
+}
+
 /* A request of one packet that is completed by a response without a payload */
 static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
@@ -394,13 +410,12 @@ static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piec
 	enum xt_outcome outcome;
 	struct xt_result res;
 
-	if (kind->request)
-		kind->request(w, &rq);
+	set_fields(&rq, w);
 	if (p->step->atomic_done) {
 		outcome = XT_ACCEPTED;
 		res.old = p->step->atomic_old;
 	} else {
-		outcome = kind->execute(peer, &rq, &res);
+		outcome = xt_resp_execute(peer, &rq, &res);
 	}
 	if (outcome == XT_PARKED)
 		return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Data of READs over loopback that is read ahead. */
+#include "check.h"
 #include "execute.h"
 #include "loopback_ahead.h"
 #include "loopback_piece.h"

@@ -55,7 +55,7 @@ static void show_single(struct xt_qp *qp, const struct xt_shown *s)
 	if (w->kind == XT_KIND_ATOMIC_WRITE && !xt_wqe_is_mapped(qp, s->index))
 		return;
 	begin(qp, w, s->psn, &p);
-	if (xt_kind_of(w)->build(qp, &at, &p))
+	if (xt_req_build(qp, &at, &p))
 		xt_show(qp, &p);
 	w->error = error;
 }

@@ -5,6 +5,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	ah.c \
 	build.c \
 	bytes.c \
+	check.c \
 	checksum.c \
 	completer.c \
 	copy.c \
@@ -16,6 +17,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	ending.c \
 	engine.c \
 	execute.c \
+	execute_single.c \
 	flow.c \
 	flush.c \
 	gaps.c \
@@ -44,6 +46,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	place_response.c \
 	qp.c \
 	rd.c \
+	receive.c \
 	requester.c \
 	resend.c \
 	responder.c \

@@ -8,6 +8,7 @@
 #include <endian.h>
 
 #include "copy.h"
+#include "check.h"
 #include "execute.h"
 #include "guard.h"
 #include "parked.h"

@@ -22,6 +22,7 @@
  * still be in flight, except before LOCAL_INV. It completes in order, when what had begun to access
  * the memory of its key has ended (ending.h).
  */
+#include "build.h"
 #include "ending.h"
 #include "engine.h"
 #include "flow.h"
@@ -288,7 +289,7 @@ static bool build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet
 		p->packets = at->span;
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
-	return xt_kind_of(w)->build(qp, at, p);
+	return xt_req_build(qp, at, p);
 }
 
 static bool build_next(struct xt_qp *qp, struct xt_swqe *w, uint32_t n, struct xt_packet *p,
@@ -515,8 +516,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	uint32_t cost = run_again(qp, budget, more, &parked), n;
 
 	/* a step builds one packet at a time */
-	while (r->wait != XT_WAIT_RNR && !parked && !xt_sends_again(r) &&
-	       (w = xt_sq_current(qp))) {
+	while (r->wait != XT_WAIT_RNR && !parked && !xt_sends_again(r) && (w = xt_sq_current(qp))) {
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))
 				continue;

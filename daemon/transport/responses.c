@@ -8,6 +8,7 @@
 
 #include <xroce/probes.h>
 
+#include "check.h"
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"

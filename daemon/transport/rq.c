@@ -3,6 +3,7 @@
 #include "cq_event.h"
 #include "engine.h"
 #include "qp.h"
+#include "receive.h"
 #include "rings.h"
 #include "rq.h"
 #include "srq.h"
@@ -21,49 +22,20 @@ static bool poll_producer(struct xt_qp *qp)
 	return false;
 }
 
-/* A receive may be taken again, as its packet may have to wait. It is as bad as the first time. */
-static enum xt_take taken(const struct xt_receive *rq, struct xt_wc_error *error)
-{
-	if (!rq->bad)
-		return XT_TAKE_OK;
-	*error = (struct xt_wc_error){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_SGE_COUNT };
-	return XT_TAKE_BAD;
-}
-
-enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
-			struct xt_wc_error *error)
-{
-	struct xt_receive *rq = &qp->rq;
-	struct xr_recv_wqe wqe;
-	uint32_t i;
-
-	memcpy(&wqe, slot, sizeof(wqe));
-	rq->wr_id = wqe.wr_id;
-	rq->num_sge = 0;
-	rq->length = 0;
-	rq->taken = true;
-	rq->bad = wqe.num_sge > max_sge;
-	if (!rq->bad)
-		rq->num_sge = wqe.num_sge;
-	memcpy(qp->rq_sge, slot + sizeof(wqe), rq->num_sge * sizeof(*qp->rq_sge));
-	for (i = 0; i < rq->num_sge; i++)
-		rq->length += qp->rq_sge[i].length;
-	return taken(rq, error);
-}
-
 enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 {
 	struct xt_receive *rq = &qp->rq;
 
 	if (rq->taken)
-		return taken(rq, error);
+		return xt_receive_taken(rq, error);
 	if (!qp->rq_ring)
 		return xt_srq_take(qp, error);
 	if (rq->consumer == rq->producer && (!poll_producer(qp) || rq->consumer == rq->producer))
 		return XT_TAKE_EMPTY;
 	rq->pd = qp->info.pd;
-	return xt_rq_copy(qp, xt_ring_entry(qp->rq_ring, rq->consumer, qp->rq_depth, qp->rq_stride),
-			  qp->max_recv_sge, error);
+	return xt_receive_copy(
+		qp, xt_ring_entry(qp->rq_ring, rq->consumer, qp->rq_depth, qp->rq_stride),
+		qp->max_recv_sge, error);
 }
 
 /* If the producer index is corrupt, that is reported when a receive is taken. */

@@ -3,17 +3,13 @@
 #ifndef XT_RQ_H
 #define XT_RQ_H
 
-#include "qp.h"
+#include "receive.h"
 
-enum xt_take { XT_TAKE_OK, XT_TAKE_EMPTY, XT_TAKE_BAD };
 /*
  * Takes the next receive unless one is taken already. XT_TAKE_BAD: the work request is invalid and
  * has to complete with *error.
  */
 enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error);
-/* Copies an entry with at most max_sge elements. XT_TAKE_BAD sets *error. */
-enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
-			struct xt_wc_error *error);
 /*
  * Copies the element of a later receive of the QP's own queue, which is not taken. Returns false if
  * it is not posted, or has not exactly one element. index: free-running

@@ -5,7 +5,7 @@
 #include "engine.h"
 #include "qp.h"
 #include "rings.h"
-#include "rq.h"
+#include "receive.h"
 #include "spinlock.h"
 #include "srq.h"
 
@@ -84,8 +84,8 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 	qp->rq.pd = srq->pd;
 	qp->rq.srqn = srq->number;
 	qp->rq.consumer = qp->rq.completed = srq->consumer;
-	took = xt_rq_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
-			  srq->max_sge, error);
+	took = xt_receive_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
+			       srq->max_sge, error);
 	srq->consumer++;
 	xt_ring_publish(srq->queue, srq->consumer);
 	return took;

@@ -3,7 +3,7 @@
 #ifndef XT_SRQ_H
 #define XT_SRQ_H
 
-#include "rq.h"
+#include "receive.h"
 
 /*
  * Returns the QP's SRQ; XRC: the one with this number, NULL if there is none in the QP's XRC

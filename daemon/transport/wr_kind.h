@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kinds of send work requests. A row describes how work requests of its kind are checked, sent,
- * executed and completed. A new kind needs a value of enum xt_wr_kind, its row, a row for each
- * opcode, and one for each operation on the wire.
+ * Kinds of send work requests. A row says what work requests of its kind have and need. A new kind
+ * needs a value of enum xt_wr_kind, its row, a row for each opcode, and one for each operation on
+ * the wire; a function that builds its packets (build.c), and one that executes them (execute.c).
  */
 #ifndef XT_WR_KIND_H
 #define XT_WR_KIND_H
 
-#include "execute.h"
 #include "sq.h"
 
 /* The response that completes a work request */
@@ -30,16 +29,6 @@ struct xt_kind {
 	uint8_t use;	  /* enum xt_use of the peer's memory */
 	/* Copies the fields that only this kind has from the ring's entry. NULL: none. */
 	void (*load)(struct xt_swqe *w, const struct xr_send_wqe *wqe);
-	/* Builds a packet. Returns false with the work request's error set. */
-	bool (*build)(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p);
-	/* Sets the fields of a loopback request that only this kind has. NULL: none. */
-	void (*request)(const struct xt_swqe *w, struct xt_request *rq);
-	/*
-	 * Executes a request at the responder, from a packet or over loopback. If rd_atomic is set,
-	 * the caller keeps the response and advances the PSN; otherwise this function advances it.
-	 */
-	enum xt_outcome (*execute)(struct xt_qp *qp, const struct xt_request *rq,
-				   struct xt_result *res);
 };
 
 extern const struct xt_kind xt_kinds[XT_KIND_COUNT];
