@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/transport/list.h"
+#include "daemon/transport/base/list.h"
 
 struct xd_client;
 struct xd_clients;

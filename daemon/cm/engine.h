@@ -21,7 +21,7 @@
 #define XC_ENGINE_H
 
 #include "cm.h"
-#include "daemon/transport/list.h"
+#include "daemon/transport/base/list.h"
 #include "table.h"
 #include "daemon/base/heap.h"
 

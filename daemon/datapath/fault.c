@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "fault_mads.h"
 #include "frame.h"
 

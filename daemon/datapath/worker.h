@@ -13,7 +13,7 @@
 #include <xroce/ring.h>
 
 #include "daemon/base/histogram.h"
-#include "daemon/transport/list.h"
+#include "daemon/transport/base/list.h"
 #include "daemon/transport/transport.h"
 
 struct xd_faults;

@@ -13,8 +13,8 @@
 
 #include <xroce/opcode.h>
 
-#include "daemon/transport/icrc.h"
-#include "daemon/transport/packet.h"
+#include "daemon/transport/wire/icrc.h"
+#include "daemon/transport/wire/packet.h"
 
 /*
  * The helper does not wait for DREPs, so it sends each DREQ four times: with every tenth packet

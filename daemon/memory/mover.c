@@ -15,7 +15,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/reaper.h"
 #include "daemon/base/spawner.h"
-#include "daemon/transport/ending.h"
+#include "daemon/transport/memory/ending.h"
 #include "mover_internal.h"
 
 /* ---- all movers ------------------------------------------------------------------ */

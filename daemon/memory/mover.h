@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/transport/memory.h"
+#include "daemon/transport/memory/memory.h"
 
 struct xd_killed;
 struct xd_mover;

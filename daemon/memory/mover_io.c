@@ -9,7 +9,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/transport/ending.h"
+#include "daemon/transport/memory/ending.h"
 #include "daemon/transport/transport.h"
 #include "mover.h"
 #include "mover_internal.h"

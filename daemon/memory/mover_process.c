@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/transport/memory.h"
+#include "daemon/transport/memory/memory.h"
 #include "mover_area.h"
 #include "proc.h"
 #include "proc_maps.h"

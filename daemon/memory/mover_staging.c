@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The pieces of a mover's staging memory. */
 
-#include "daemon/transport/spinlock.h"
+#include "daemon/transport/base/spinlock.h"
 #include "mover_internal.h"
 
 uint8_t *xd_staging_data(struct xd_mover *m, uint32_t i)

@@ -21,7 +21,7 @@
 
 #include <xroce/control.h>
 
-#include "daemon/transport/memory.h"
+#include "daemon/transport/memory/memory.h"
 #include "file.h"
 #include "mapping.h"
 #include "proc.h"

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "daemon/transport/guard.h"
+#include "daemon/transport/memory/guard.h"
 
 #define SLOTS 65536 /* more than the default limit for mappings of a process */
 

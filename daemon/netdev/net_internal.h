@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/loop.h"
-#include "daemon/transport/list.h"
+#include "daemon/transport/base/list.h"
 #include "net.h"
 
 /* An IP address in the form of netlink attributes */

@@ -12,7 +12,7 @@
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/netdev/net.h"
-#include "daemon/transport/ah.h"
+#include "daemon/transport/wire/ah.h"
 #include "drain.h"
 #include "objects.h"
 #include "pd.h"

@@ -9,7 +9,7 @@
 #include "daemon/memory/mover.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
-#include "daemon/transport/ending.h"
+#include "daemon/transport/memory/ending.h"
 #include "daemon/transport/transport.h"
 
 static void note(struct xd_ending *e, struct xd_proc *proc, const struct xt_mem *mem)

@@ -10,7 +10,7 @@
 #include "daemon/io/tables.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
-#include "daemon/transport/integrity.h"
+#include "daemon/transport/memory/integrity.h"
 #include "mr.h"
 #include "objects.h"
 #include "pd.h"

@@ -12,7 +12,7 @@
 #include "daemon/cm/table.h"
 #include "daemon/datapath/fault_mads.h"
 #include "daemon/netdev/net.h"
-#include "daemon/transport/list.h"
+#include "daemon/transport/base/list.h"
 #include "address.h"
 #include "rdma_cm.h"
 

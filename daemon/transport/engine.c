@@ -3,21 +3,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cq_event.h"
-#include "ending.h"
+#include "daemon/transport/queue/cq_event.h"
+#include "daemon/transport/memory/ending.h"
 #include "engine.h"
-#include "flow.h"
+#include "daemon/transport/scheduling/flow.h"
 #include "flush.h"
-#include "list.h"
-#include "loopback.h"
-#include "pace.h"
+#include "daemon/transport/base/list.h"
+#include "daemon/transport/loopback/loopback.h"
+#include "daemon/transport/scheduling/pace.h"
 #include "qp.h"
-#include "requester.h"
-#include "resend.h"
-#include "responses.h"
+#include "daemon/transport/rc/requester.h"
+#include "daemon/transport/rc/resend.h"
+#include "daemon/transport/rc/responses.h"
 #include "resume.h"
-#include "timer.h"
-#include "unreliable.h"
+#include "daemon/transport/scheduling/timer.h"
+#include "daemon/transport/unreliable/unreliable.h"
 
 /* Limit for all QPs in one round, in the unit of XT_QP_BUDGET */
 #define ROUND_BUDGET 256

@@ -1,63 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An engine, and the scheduling of its QPs. The files of the engine:
+ * An engine, and what its parts have in common. In this folder is what uses all parts:
  *
  *   engine.c      rounds, in which QPs send
  *   rx.c          received frames to QPs
- *   schedule.c    what the parts of a QP report to the engine
- *   flow.c        turns of clients, window of the engine
- *   numbers.c     QP and SRQ numbers
- *   keys.c        L_Keys and R_Keys
- *   permute.c     random order of numbers and key indices
- *   qp.c          QP creation, errors
- *   modify.c      QP states and attributes
- *   wr_kind.c     kinds of send work requests
- *   sq.c          send work requests: copied from the ring, checked, completed
- *   requester.c   requests to packets
- *   build.c       packets of SENDs and WRITEs
- *   resend.c      timeouts, retries, packets that are sent again
- *   completer.c   responses of the peer
- *   rtt.c         round-trip times
- *   responder.c   packets of requests of the peer, in order
- *   execute.c     execution of requests, from packets or over loopback
- *   rd.c          READs and atomics of the peer that it may repeat
- *   responses.c   responses to the peer and their repetition
- *   unreliable.c  UC and UD, requester and responder
- *   rq.c, srq.c   receive work requests
- *   cq.c          completions
- *   cq_event.c    events of armed CQs, moderation
- *   loopback.c    connected QPs of one daemon, without packets
- *   loopback_sends.c  common SENDs of these, together
- *   loopback_ahead.c, loopback_posted.c, loopback_stop.c  their READs ahead, posted writes, end
- *   loopback_show.c   packets of these for captures
- *   key_wr.c      work requests and packets that change keys
- *   usage.c       messages and bytes that accessed each region
- *   copy.c        payload from and to memory, with its keys checked
- *   memory.c      regions and their segments
- *   step.c        accesses to memory that may wait, and their staging memory
- *   step_read.c, step_write.c  reads and reading ahead; writes and atomics
- *   early.c       packets received before earlier ones
- *   ending.c      accesses that outlive the right to their memory
- *   park.c        QPs that wait for memory
- *   resume.c      their next steps
- *   park_pool.c   blocks for packets of these QPs
- *   packet.c      packets to be sent
- *   icrc.c        ICRC
- *   checksum.c    UDP checksum of received frames
- *   ah.c          address handles
- *   group.c       multicast groups
- *   pace.c        rate limits
- *   timer.c       timers of QPs and CQs
+ *   qp.c          creation and destruction of QPs, doorbells, statistics
+ *   modify.c      states and attributes that programs set
+ *   flush.c       QPs that have failed: stopped, and flushed
+ *   resume.c      QPs whose memory has become ready, or whose missing packets have arrived
+ *   inject.c      errors of QPs for tests
+ *
+ * The parts are in rooms, each of which calls only those above it in this list:
+ *
+ *   base/         lists, numbers, CRC: nothing of QPs
+ *   scheduling/   whose turn it is, rates, timers; what parts of a QP report to the engine
+ *   memory/       regions, keys, payload from and to memory
+ *   wire/         packets, ICRC, address handles, multicast groups
+ *   queue/        work queues and completion queues
+ *   waiting/      packets and writes that wait for memory
+ *   rc/           reliable connections
+ *   loopback/     connected QPs of one daemon
+ *   unreliable/   UC and UD
  */
 #ifndef XT_ENGINE_H
 #define XT_ENGINE_H
 
-#include "flow.h"
-#include "list.h"
-#include "park_pool.h"
-#include "timer.h"
+#include "daemon/transport/scheduling/flow.h"
+#include "daemon/transport/base/list.h"
+#include "daemon/transport/waiting/park_pool.h"
+#include "daemon/transport/scheduling/timer.h"
 #include "transport.h"
-#include "usage.h"
+#include "daemon/transport/memory/usage.h"
 
 /* Packets that a flow may have in flight however many flows there are; see xt_flow_full() */
 #define XT_MIN_WINDOW 32

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Stops QPs, and flushes those that have failed. */
-#include "ending.h"
+#include "daemon/transport/memory/ending.h"
 #include "engine.h"
-#include "flow.h"
+#include "daemon/transport/scheduling/flow.h"
 #include "flush.h"
-#include "loopback_stop.h"
+#include "daemon/transport/loopback/stop.h"
 #include "qp.h"
-#include "rq.h"
-#include "sq.h"
-#include "timer.h"
+#include "daemon/transport/queue/rq.h"
+#include "daemon/transport/queue/sq.h"
+#include "daemon/transport/scheduling/timer.h"
 
 #define OF_FAILED(l) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, failed_link)))
 

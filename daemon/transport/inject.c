@@ -2,13 +2,13 @@
 /* Errors that tests inject into a QP. The responder injects NAKs, see responder.c. */
 #include <infiniband/verbs.h>
 
-#include "cq_event.h"
+#include "daemon/transport/queue/cq_event.h"
 #include "engine.h"
 #include "flush.h"
 #include "qp.h"
-#include "rings.h"
-#include "sq.h"
-#include "srq.h"
+#include "daemon/transport/queue/rings.h"
+#include "daemon/transport/queue/sq.h"
+#include "daemon/transport/queue/srq.h"
 
 /* Returns true if the oldest send WR was sent, and may complete now. */
 static bool may_fail(const struct xt_qp *qp)

@@ -9,14 +9,14 @@
 
 #include "engine.h"
 #include "flush.h"
-#include "pace.h"
-#include "packet.h"
+#include "daemon/transport/scheduling/pace.h"
+#include "daemon/transport/wire/packet.h"
 #include "qp.h"
-#include "rd.h"
-#include "requester.h"
-#include "resend.h"
-#include "responder.h"
-#include "sq.h"
+#include "daemon/transport/rc/rd.h"
+#include "daemon/transport/rc/requester.h"
+#include "daemon/transport/rc/resend.h"
+#include "daemon/transport/rc/responder.h"
+#include "daemon/transport/queue/sq.h"
 
 /* ---- reasons ------------------------------------------------------------------------------- */
 

@@ -2,72 +2,75 @@
 
 # The transport engine as a static library, for the daemon, the simulation, the fuzzers and unit tests
 transport_SRCS := $(addprefix daemon/transport/, \
-	ah.c \
-	build.c \
-	bytes.c \
-	check.c \
-	checksum.c \
-	completer.c \
-	copy.c \
-	cq.c \
-	cq_event.c \
-	crc.c \
-	crc_change.c \
-	early.c \
-	ending.c \
 	engine.c \
-	execute.c \
-	execute_single.c \
-	flow.c \
 	flush.c \
-	gaps.c \
-	group.c \
-	guard.c \
-	icrc.c \
 	inject.c \
-	integrity.c \
-	key_wr.c \
-	keys.c \
-	loopback.c \
-	loopback_ahead.c \
-	loopback_posted.c \
-	loopback_sends.c \
-	loopback_show.c \
-	loopback_stop.c \
-	memory.c \
 	modify.c \
-	numbers.c \
-	pace.c \
-	packet.c \
-	park.c \
-	park_pool.c \
-	permute.c \
-	place_request.c \
-	place_response.c \
 	qp.c \
-	rd.c \
-	receive.c \
-	requester.c \
-	resend.c \
-	responder.c \
-	responses.c \
 	resume.c \
-	rq.c \
-	rtt.c \
 	rx.c \
-	schedule.c \
-	signature.c \
-	slots.c \
-	sq.c \
-	srq.c \
-	state.c \
-	step.c \
-	step_read.c \
-	step_write.c \
-	timer.c \
-	unreliable.c \
-	usage.c \
-	wr_kind.c \
+	base/bytes.c \
+	base/crc.c \
+	base/crc_change.c \
+	base/numbers.c \
+	base/permute.c \
+	base/slots.c \
+	unreliable/send_queue.c \
+	unreliable/uc.c \
+	unreliable/ud_receive.c \
+	unreliable/ud_send.c \
+	loopback/loopback.c \
+	loopback/ahead.c \
+	loopback/posted.c \
+	loopback/sends.c \
+	loopback/show.c \
+	loopback/stop.c \
+	memory/copy.c \
+	memory/ending.c \
+	memory/guard.c \
+	memory/integrity.c \
+	memory/key_wr.c \
+	memory/keys.c \
+	memory/memory.c \
+	memory/signature.c \
+	memory/step.c \
+	memory/step_read.c \
+	memory/step_write.c \
+	memory/usage.c \
+	queue/cq.c \
+	queue/cq_event.c \
+	queue/receive.c \
+	queue/rq.c \
+	queue/sq.c \
+	queue/srq.c \
+	queue/wr_kind.c \
+	rc/build.c \
+	rc/check.c \
+	rc/completer.c \
+	rc/early.c \
+	rc/execute.c \
+	rc/execute_single.c \
+	rc/gaps.c \
+	rc/place_request.c \
+	rc/place_response.c \
+	rc/rd.c \
+	rc/requester.c \
+	rc/resend.c \
+	rc/responder.c \
+	rc/responses.c \
+	rc/rtt.c \
+	scheduling/flow.c \
+	scheduling/pace.c \
+	scheduling/report.c \
+	scheduling/state.c \
+	scheduling/timer.c \
+	waiting/park.c \
+	waiting/park_pool.c \
+	wire/ah.c \
+	wire/checksum.c \
+	wire/group.c \
+	wire/icrc.c \
+	wire/packet.c \
 	)
 
 $(eval $(call static_library,transport,$(transport_SRCS)))

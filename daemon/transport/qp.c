@@ -7,15 +7,15 @@
 #include <xroce/probes.h>
 
 #include "engine.h"
-#include "flow.h"
+#include "daemon/transport/scheduling/flow.h"
 #include "flush.h"
-#include "list.h"
-#include "loopback_stop.h"
+#include "daemon/transport/base/list.h"
+#include "daemon/transport/loopback/stop.h"
 #include "qp.h"
-#include "rd.h"
-#include "rq.h"
-#include "sq.h"
-#include "timer.h"
+#include "daemon/transport/rc/rd.h"
+#include "daemon/transport/queue/rq.h"
+#include "daemon/transport/queue/sq.h"
+#include "daemon/transport/scheduling/timer.h"
 
 /* Work requests that a doorbell in ERR flushes at once; the others when the QP is scheduled */
 #define DOORBELL_FLUSH 16

@@ -12,13 +12,13 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "ending.h"
-#include "list.h"
-#include "packet.h"
-#include "park.h"
-#include "timer.h"
+#include "daemon/transport/memory/ending.h"
+#include "daemon/transport/base/list.h"
+#include "daemon/transport/wire/packet.h"
+#include "daemon/transport/waiting/park.h"
+#include "daemon/transport/scheduling/timer.h"
 #include "transport.h"
-#include "usage.h"
+#include "daemon/transport/memory/usage.h"
 
 /* ACKs are requested at least this often, so that a full window always has one outstanding. */
 #define XT_ACK_EVERY 16

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Resumes QPs when their accesses to memory have finished or missing packets have arrived. */
 
-#include "early.h"
+#include "daemon/transport/rc/early.h"
 #include "engine.h"
-#include "flow.h"
-#include "loopback_posted.h"
-#include "parked.h"
+#include "daemon/transport/scheduling/flow.h"
+#include "daemon/transport/loopback/posted.h"
+#include "daemon/transport/waiting/parked.h"
 #include "qp.h"
-#include "requester.h"
-#include "responder.h"
+#include "daemon/transport/rc/requester.h"
+#include "daemon/transport/rc/responder.h"
 #include "resume.h"
-#include "rq.h"
-#include "sq.h"
-#include "step_io.h"
-#include "unreliable.h"
+#include "daemon/transport/queue/rq.h"
+#include "daemon/transport/queue/sq.h"
+#include "daemon/transport/memory/step_io.h"
+#include "daemon/transport/unreliable/unreliable.h"
 
 /* In one round */
 #define RESUMED 64   /* QPs */

@@ -3,16 +3,16 @@
 
 #include <xroce/gid.h>
 
-#include "checksum.h"
-#include "completer.h"
+#include "daemon/transport/wire/checksum.h"
+#include "daemon/transport/rc/completer.h"
 #include "engine.h"
-#include "flow.h"
+#include "daemon/transport/scheduling/flow.h"
 #include "flush.h"
-#include "icrc.h"
-#include "packet.h"
+#include "daemon/transport/wire/icrc.h"
+#include "daemon/transport/wire/packet.h"
 #include "qp.h"
-#include "responder.h"
-#include "unreliable.h"
+#include "daemon/transport/rc/responder.h"
+#include "daemon/transport/unreliable/unreliable.h"
 
 /* The metadata is not trusted: every offset that is used below is checked here. */
 static bool parse(struct xt_frame *frame, struct xt_rx *rx)

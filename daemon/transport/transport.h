@@ -33,11 +33,11 @@
 #include <xroce/tables.h>
 #include <xroce/wire.h>
 
-#include "flow.h"
-#include "keys.h"
-#include "list.h"
-#include "memory.h"
-#include "timer.h"
+#include "daemon/transport/scheduling/flow.h"
+#include "daemon/transport/memory/keys.h"
+#include "daemon/transport/base/list.h"
+#include "daemon/transport/memory/memory.h"
+#include "daemon/transport/scheduling/timer.h"
 
 #define XT_NEVER UINT64_MAX
 

@@ -18,7 +18,7 @@
 #include "daemon/base/log.h"
 #include "daemon/io/count.h"
 #include "daemon/io/gso_run.h"
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "daemon/base/segmentation.h"
 #include "udp.h"
 

@@ -12,7 +12,7 @@
 
 #include <xroce/parse.h>
 
-#include "daemon/transport/checksum.h"
+#include "daemon/transport/wire/checksum.h"
 
 /* Linux 6.2; the headers of some supported distributions are older. */
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4

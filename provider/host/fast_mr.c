@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "daemon/io/tables.h"
-#include "daemon/transport/integrity.h"
+#include "daemon/transport/memory/integrity.h"
 #include "mr.h"
 #include "publish.h"
 

@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/io/memory_tables.h"
 #include "daemon/io/verdict.h"
-#include "daemon/transport/guard.h"
+#include "daemon/transport/memory/guard.h"
 #include "daemon/udp/udp.h"
 #include "publish.h"
 #include "requests.h"

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "daemon/io/io.h"
-#include "daemon/transport/flow.h"
+#include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/transport.h"
 #include "captures.h"
 #include "cover.h"

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "daemon/transport/guard.h"
+#include "daemon/transport/memory/guard.h"
 #include "internal.h"
 
 static void *at(const struct xt_mem_seg *seg, uint64_t off)

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "daemon/udp/udp.h"
 #include "internal.h"
 

@@ -13,7 +13,7 @@
 #include <xroce/bits.h>
 
 #include "daemon/io/verdict.h"
-#include "daemon/transport/guard.h"
+#include "daemon/transport/memory/guard.h"
 #include "internal.h"
 #include "requests.h"
 

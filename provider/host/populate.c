@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/transport/guard.h"
+#include "daemon/transport/memory/guard.h"
 #include "mr.h"
 
 #ifndef MADV_POPULATE_READ

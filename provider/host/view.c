@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/io/tables.h"
-#include "daemon/transport/usage.h"
+#include "daemon/transport/memory/usage.h"
 #include "internal.h"
 #include "memfd.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/transport/crc.h"
+#include "daemon/transport/base/crc.h"
 #include "floor.h"
 
 #define HEADERS (RAW_HEADER + 8) /* with the number of the frame */

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 
 #include "../lib/clock.h"
-#include "daemon/transport/crc.h"
+#include "daemon/transport/base/crc.h"
 #include "floor.h"
 #include "floor_repeat.h"
 

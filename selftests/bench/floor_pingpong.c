@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../lib/clock.h"
-#include "daemon/transport/crc.h"
+#include "daemon/transport/base/crc.h"
 #include "floor.h"
 #include "times.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "../lib/clock.h"
-#include "daemon/transport/crc.h"
+#include "daemon/transport/base/crc.h"
 #include "daemon/base/segmentation.h"
 #include "floor.h"
 

@@ -11,7 +11,7 @@
 #include <linux/if_link.h>
 
 #include "bench/place.skel.h"
-#include "daemon/transport/crc.h"
+#include "daemon/transport/base/crc.h"
 
 /* The entry of a byte is the state that the byte leaves: without the inversions of a CRC. */
 static void fill_table(uint32_t *table)

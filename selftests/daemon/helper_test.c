@@ -23,7 +23,7 @@
 #include "daemon/helper/disconnect.h"
 #include "daemon/helper/helper.h"
 #include "daemon/helper/protocol.h"
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "selftests/lib/tap.h"
 
 #define WAIT_MS 20000 /* for what happens at once unless the machine is busy */

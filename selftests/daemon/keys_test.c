@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
-#include "daemon/transport/integrity.h"
+#include "daemon/transport/memory/integrity.h"
 
 #define NOBODY 65534
 

@@ -14,7 +14,7 @@
 #include <xroce/procmap.h>
 
 #include "daemon/memory/proc_maps.h"
-#include "daemon/transport/ending.h"
+#include "daemon/transport/memory/ending.h"
 #include "movers.h"
 #include "selftests/lib/tap.h"
 

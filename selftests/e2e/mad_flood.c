@@ -30,7 +30,7 @@
 
 #include "../lib/clock.h"
 #include "../lib/ipv4.h"
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 
 #define MAD 256
 #define CM_CLASS 7

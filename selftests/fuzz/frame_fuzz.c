@@ -8,8 +8,8 @@
  *   2    also check the ICRC with the metadata of the input
  *   3    leave the IPv4 header checksum of an untagged frame as it is
  */
-#include "daemon/transport/checksum.h"
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/checksum.h"
+#include "daemon/transport/wire/icrc.h"
 #include "input.h"
 #include "selftests/lib/ipv4.h"
 #include "selftests/lib/parse.h"

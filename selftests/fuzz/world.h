@@ -21,8 +21,8 @@
 #include <stddef.h>
 
 #include "daemon/transport/transport.h"
-#include "daemon/transport/icrc.h"
-#include "daemon/transport/integrity.h"
+#include "daemon/transport/wire/icrc.h"
+#include "daemon/transport/memory/integrity.h"
 #include "input.h"
 
 #define CQ_DEPTH 256

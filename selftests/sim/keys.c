@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "daemon/transport/integrity.h"
+#include "daemon/transport/memory/integrity.h"
 #include "lossy.h"
 #include "rng.h"
 #include "selftests/lib/signatures.h"

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "daemon/transport/qp.h"
-#include "daemon/transport/step.h"
+#include "daemon/transport/memory/step.h"
 #include "sim.h"
 
 struct sim_io {

@@ -33,9 +33,9 @@
 #include <string.h>
 
 #include "daemon/datapath/fault.h"
-#include "daemon/transport/ending.h"
+#include "daemon/transport/memory/ending.h"
 #include "daemon/transport/transport.h"
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "rng.h"
 #include "selftests/lib/flights.h"
 

@@ -11,7 +11,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/io/verdict.h"
-#include "daemon/transport/checksum.h"
+#include "daemon/transport/wire/checksum.h"
 #include "daemon/udp/calls.h"
 #include "daemon/base/segmentation.h"
 #include "daemon/udp/udp.h"

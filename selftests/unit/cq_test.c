@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/transport/cq_event.h"
+#include "daemon/transport/queue/cq_event.h"
 #include "daemon/transport/engine.h"
 #include "selftests/lib/resize.h"
 #include "selftests/lib/tap.h"

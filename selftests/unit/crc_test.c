@@ -2,7 +2,7 @@
 /* The CRC of the ICRC, against a bit by bit computation. */
 #include <stdlib.h>
 
-#include "daemon/transport/crc.h"
+#include "daemon/transport/base/crc.h"
 #include "selftests/lib/tap.h"
 
 #define POLYNOMIAL 0xedb88320u /* reflected */

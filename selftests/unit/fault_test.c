@@ -7,7 +7,7 @@
 
 #include "daemon/datapath/fault_text.h"
 #include "daemon/datapath/frame.h"
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
 

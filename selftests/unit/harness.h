@@ -12,7 +12,7 @@
 
 #include <xroce/gid.h>
 
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "selftests/lib/parse.h"
 
 #define H_FRAMES 512

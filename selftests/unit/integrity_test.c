@@ -7,9 +7,9 @@
 
 #include "binding.h"
 
-#include "daemon/transport/integrity.h"
+#include "daemon/transport/memory/integrity.h"
 #include "daemon/transport/qp.h"
-#include "daemon/transport/step.h"
+#include "daemon/transport/memory/step.h"
 #include "selftests/lib/signatures.h"
 #include "selftests/lib/tap.h"
 

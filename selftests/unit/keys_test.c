@@ -2,8 +2,8 @@
 /* The key table: reuse of indices, variants, and checks at the limits of regions. */
 #include <stdlib.h>
 
-#include "daemon/transport/keys.h"
-#include "daemon/transport/permute.h"
+#include "daemon/transport/memory/keys.h"
+#include "daemon/transport/base/permute.h"
 #include "selftests/lib/tap.h"
 
 #define ALL (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)

@@ -3,7 +3,7 @@
  * Loopback cases that the simulation does not cover: QPs connected to themselves, mismatched peers,
  * a CQ that is too small, corrupt rings.
  */
-#include "daemon/transport/loopback_sends.h"
+#include "daemon/transport/loopback/sends.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 

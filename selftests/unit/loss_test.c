@@ -9,7 +9,7 @@
  * asked for if others came as late, unless packets are lost.
  */
 #include "daemon/transport/engine.h"
-#include "daemon/transport/park.h"
+#include "daemon/transport/waiting/park.h"
 #include "daemon/transport/qp.h"
 #include "made.h"
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/transport/guard.h"
-#include "daemon/transport/memory.h"
+#include "daemon/transport/memory/guard.h"
+#include "daemon/transport/memory/memory.h"
 #include "selftests/lib/tap.h"
 
 #define SIZE 60000

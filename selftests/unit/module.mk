@@ -34,7 +34,7 @@ $(eval $(call test_program,unit/capture_direct,selftests/unit/capture_direct_tes
 	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c) \
 	$(addprefix daemon/cli/capture_,check.c direct.c ring.c rings.c) daemon/cli/pcapng.c,,,,parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c daemon/io/gso_run.c \
-	$(addprefix daemon/xdp/,gso.c gso_queue.c gso_send.c gso_split.c) daemon/transport/checksum.c,,,,parallel))
+	$(addprefix daemon/xdp/,gso.c gso_queue.c gso_send.c gso_split.c) daemon/transport/wire/checksum.c,,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap.c,,,,parallel))

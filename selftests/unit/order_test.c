@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/transport/guard.h"
+#include "daemon/transport/memory/guard.h"
 #include "slow.h"
 
 #define PAGE 4096u

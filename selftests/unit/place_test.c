@@ -5,7 +5,7 @@
  * message is not.
  */
 #include "daemon/transport/engine.h"
-#include "daemon/transport/park.h"
+#include "daemon/transport/waiting/park.h"
 #include "made.h"
 
 #define ACCESS_NAK (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)

@@ -7,7 +7,7 @@
 #define SELFTESTS_SLOW_H
 
 #include "daemon/transport/engine.h"
-#include "daemon/transport/park.h"
+#include "daemon/transport/waiting/park.h"
 #include "daemon/transport/qp.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"

@@ -7,7 +7,7 @@
 
 #include "daemon/transport/engine.h"
 #include "daemon/transport/qp.h"
-#include "daemon/transport/rq.h"
+#include "daemon/transport/queue/rq.h"
 #include "harness.h"
 #include "selftests/lib/resize.h"
 #include "selftests/lib/tap.h"

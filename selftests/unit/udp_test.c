@@ -11,7 +11,7 @@
 #include <xroce/parse.h>
 
 #include "daemon/io/verdict.h"
-#include "daemon/transport/icrc.h"
+#include "daemon/transport/wire/icrc.h"
 #include "daemon/udp/calls.h"
 #include "daemon/udp/udp.h"
 #include "selftests/lib/tap.h"

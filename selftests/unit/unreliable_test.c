@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "daemon/transport/engine.h"
-#include "daemon/transport/group.h"
+#include "daemon/transport/wire/group.h"
 #include "daemon/transport/qp.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"

@@ -6,7 +6,7 @@
 #include "binding.h"
 
 #include "daemon/transport/engine.h"
-#include "daemon/transport/use.h"
+#include "daemon/transport/memory/use.h"
 #include "selftests/lib/tap.h"
 
 static uint8_t local_memory[SIZE];

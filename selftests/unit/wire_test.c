@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/transport/checksum.h"
-#include "daemon/transport/icrc.h"
-#include "daemon/transport/packet.h"
+#include "daemon/transport/wire/checksum.h"
+#include "daemon/transport/wire/icrc.h"
+#include "daemon/transport/wire/packet.h"
 #include "selftests/lib/ipv4.h"
 #include "selftests/lib/parse.h"
 #include "selftests/lib/pcap.h"

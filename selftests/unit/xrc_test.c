@@ -5,11 +5,11 @@
  */
 #include <errno.h>
 
-#include "daemon/transport/completer.h"
+#include "daemon/transport/rc/completer.h"
 #include "daemon/transport/flush.h"
 #include "daemon/transport/qp.h"
-#include "daemon/transport/responder.h"
-#include "daemon/transport/srq.h"
+#include "daemon/transport/rc/responder.h"
+#include "daemon/transport/queue/srq.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/transport/crc.h"
+#include "daemon/transport/base/crc.h"
 #include "reply.h"
 
 #define BUFFER 16384u

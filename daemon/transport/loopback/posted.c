@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "posted.h"
+#include "daemon/transport/rc/completer.h"
+#include "daemon/transport/engine.h"
+#include "daemon/transport/scheduling/flow.h"
+#include "piece.h"
+#include "daemon/transport/qp.h"
+#include "daemon/transport/rc/requester.h"
+#include "daemon/transport/queue/sq.h"
+
+/* Most bytes of posted writes of a QP, but for the last piece */
+#define MAX_POSTED (256u << 10)
+
+/* Returns the PSN behind the last piece whose data is in memory. */
+static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
+{
+	const struct xt_requester *r = &qp->req;
+	uint32_t psn, msn;
+
+	if (xt_posted(&qp->park, XT_PARK_REQUESTER))
+		return xt_posted_first(&qp->park, XT_PARK_REQUESTER);
+	if (xt_unreliable(qp) || !peer || !xt_posted(&peer->park, XT_PARK_RESPONDER))
+		return r->next;
+	psn = xt_posted_psn(peer, &msn);
+	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
+}
+
+void xt_loopback_settle(struct xt_qp *qp, const struct xt_qp *peer)
+{
+	struct xt_requester *r = &qp->req;
+	uint32_t psn = settled_psn(qp, peer), end;
+	const struct xt_swqe *w;
+
+	if (xt_diff(psn, r->unacked) <= 0 || xt_diff(psn, r->max) > 0)
+		return;
+	while (r->retired != r->cur && xt_swqe(qp, r->retired)->kind != XT_KIND_LOCAL) {
+		w = xt_swqe(qp, r->retired);
+		end = w->psn + w->npsn;
+		if (xt_diff(end, psn) > 0)
+			break;
+		r->unacked = end;
+		if (!xt_sq_retire(qp))
+			return;
+	}
+	r->unacked = psn;
+	xt_req_progress(qp, 0);
+	xt_req_check_drained(qp);
+	xt_qp_store_psns(qp);
+}
+
+/* Returns the QP whose pieces a QP receives over loopback, if its engine is the same. */
+static struct xt_qp *sender_of(struct xt_qp *peer)
+{
+	struct xt_qp *qp = xt_qp_by_num(peer->engine->shared->qps, peer->attr.dest_qp_num);
+
+	if (!peer->path.loopback || !qp || qp->engine != peer->engine || !qp->path.loopback ||
+	    qp->attr.dest_qp_num != peer->info.qpn || !xt_may_send(qp))
+		return NULL;
+	return qp;
+}
+
+void xt_loopback_written(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_qp *sender = side == XT_PARK_REQUESTER ? qp : sender_of(qp);
+
+	if (!qp->path.loopback || !sender || !xt_may_send(sender))
+		return;
+	xt_loopback_settle(sender, side == XT_PARK_REQUESTER ? NULL : qp);
+	xt_activate(sender);
+}
+
+void xt_loopback_write_failed(struct xt_qp *peer)
+{
+	struct xt_qp *qp = sender_of(peer);
+
+	if (qp)
+		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
+}
+
+bool xt_loopback_must_settle(const struct xt_qp *qp, const struct xt_swqe *w)
+{
+	bool reads = xt_posted(&qp->park, XT_PARK_REQUESTER);
+	uint32_t posted = (qp->req.next - qp->req.unacked) << qp->mtu_shift;
+
+	if (posted >= MAX_POSTED || w->error.status || w->flags & XR_SEND_FENCE)
+		return true;
+	if (w->kind == XT_KIND_READ)
+		return !reads;
+	return reads ||
+	       (w->kind != XT_KIND_WRITE && w->kind != XT_KIND_SEND && w->kind != XT_KIND_LOCAL);
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Sending again: after the timeout of the program, after a NAK, for a missing READ response, and to
+ * ask for a response that is overdue.
+ */
+#include <xroce/probes.h>
+
+#include "daemon/transport/engine.h"
+#include "daemon/transport/scheduling/flow.h"
+#include "daemon/transport/qp.h"
+#include "requester.h"
+#include "resend.h"
+#include "rtt.h"
+#include "daemon/transport/queue/sq.h"
+#include "daemon/transport/scheduling/timer.h"
+
+/* Smallest window after losses */
+#define SHRUNK_WINDOW XT_ACK_EVERY
+/* After this time without a response, a QP gives back its share of the engine's window. */
+#define STALL_NS 1000000000ull
+/* Probes without a response that are sent before their interval doubles */
+#define EARLY_PROBES 4
+#define MAX_DOUBLINGS 3
+
+/* ---- the timer ------------------------------------------------------------------------- */
+
+static void charge(struct xt_qp *qp)
+{
+	uint32_t inflight = qp->stalled ? 0 : qp->req.next - qp->req.unacked;
+
+	xt_flow_set_inflight(qp, inflight);
+}
+
+static uint64_t ack_timeout_ns(const struct xt_qp *qp)
+{
+	return qp->attr.timeout ? 4096ull << qp->attr.timeout : XT_NEVER;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * A response that is overdue is asked for, and after the first few times after twice the time each.
+ * They are likely to be lost in the same burst, which may last for some packets, however late these
+ * are sent. But if packets wait in queues, the response probably does, too. Packets of busy QPs of
+ * a client queue behind each other, so the time is multiplied by the number of these QPs. Otherwise
+ * responses to thousands of QPs are overdue without a loss, and probes lengthen the queue.
+ * While no packets are lost, a response is not overdue either if others came as late.
+ */
+static uint64_t next_probe(const struct xt_qp *qp)
+{
+	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
+	bool again = xt_was_sent_again(&qp->req) || qp->req.asked_count;
+	uint64_t ns = busy * (again ? xt_rtt_late(qp) : xt_rtt_overdue(qp));
+	bool lossy = again || qp->engine->now < qp->engine->lossy_until;
+	uint64_t varies = lossy ? 0 : xt_rtt_varies(qp);
+	unsigned int early = xt_rtt_queued(qp) ? 1 : EARLY_PROBES;
+	unsigned int doublings = qp->req.probes > early ? qp->req.probes - early : 0;
+
+	if (doublings > MAX_DOUBLINGS)
+		doublings = MAX_DOUBLINGS;
+	return qp->engine->now + ((ns > varies ? ns : varies) << doublings);
+}
+
+static void set_timer(struct xt_qp *qp)
+{
+	uint64_t stall_at = qp->stalled ? XT_NEVER : qp->stall_at;
+
+	xt_timer_set_retry(qp, earlier(qp->ack_deadline, earlier(qp->probe_at, stall_at)));
+}
+
+void xt_req_arm_ack_timer(struct xt_qp *qp)
+{
+	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
+
+	qp->ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
+	qp->probe_at = timeout == XT_NEVER || qp->path.loopback ? XT_NEVER : next_probe(qp);
+	qp->stall_at = now + STALL_NS;
+	set_timer(qp);
+}
+
+void xt_req_update(struct xt_qp *qp, bool progress)
+{
+	struct xt_requester *r = &qp->req;
+
+	charge(qp);
+	if (r->next == r->unacked) {
+		if (r->wait == XT_WAIT_ACK) {
+			r->wait = XT_WAIT_NONE;
+			xt_timer_set_retry(qp, XT_NEVER);
+		}
+	} else if (progress || r->wait == XT_WAIT_NONE) {
+		r->wait = XT_WAIT_ACK;
+		xt_req_arm_ack_timer(qp);
+	}
+}
+
+void xt_req_go_back(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	/* Acknowledged WRs are retired, so `unacked` belongs to the oldest WR left. */
+	r->next = r->unacked;
+	r->cur = r->retired;
+	r->again = r->again_end = r->again_next = r->unacked;
+	r->rd_inflight = 0;
+	r->since_ackreq = XT_ACK_EVERY;
+	r->ackreq_psn = r->unacked - 1;
+	xt_rtt_cancel(qp);
+	if (r->wait == XT_WAIT_ACK) {
+		r->wait = XT_WAIT_NONE;
+		xt_timer_set_retry(qp, XT_NEVER);
+	}
+	charge(qp);
+	xt_activate(qp);
+}
+
+bool xt_req_resend_ackreq(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+	const struct xt_swqe *w = xt_swqe(qp, r->cur);
+	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
+
+	/* since_ackreq also counts the packets of `cur` that were already sent */
+	if (qp->path.loopback || r->cur == r->retired || r->since_ackreq <= begun)
+		return false;
+	/* Only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one. */
+	w = xt_swqe(qp, --r->cur);
+	r->next = w->psn + w->npsn - 1;
+	return true;
+}
+
+/*
+ * Shrinks the window once for the losses of a round trip. If the peer keeps what follows a lost
+ * packet, and packets do not wait in queues, the loss is no sign of overload. A smaller window
+ * would only stop the requester while it waits for what is missing.
+ */
+static void shrink(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+	uint32_t less = r->window / 4 * 3;
+
+	if (xt_diff(r->unacked, r->shrunk_psn) < 0)
+		return;
+	r->shrunk_psn = r->next;
+	if (r->lost == 1 && !xt_rtt_queued(qp))
+		return;
+	if (r->window > SHRUNK_WINDOW)
+		r->window = less > SHRUNK_WINDOW ? less : SHRUNK_WINDOW;
+}
+
+/* Uses one retry. Returns false if none was left; the QP is in ERR then. */
+static bool use_retry(struct xt_qp *qp)
+{
+	static const struct xt_wc_error exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
+	struct xt_requester *r = &qp->req;
+
+	/* earlier ones have to complete first, whose data is being stored */
+	if (!r->retry_left && r->completed != r->retired) {
+		xt_req_arm_ack_timer(qp);
+		return false;
+	}
+	if (!r->retry_left) {
+		xt_sq_fail(qp, exceeded);
+		return false;
+	}
+	r->retry_left--;
+	shrink(qp);
+	return true;
+}
+
+/* The first one was lost, so the response is to this one. Later ones are ambiguous. */
+static void time_again(struct xt_qp *qp)
+{
+	xt_rtt_cancel(qp);
+	if (!xt_was_sent_again(&qp->req))
+		xt_rtt_sent(qp, qp->req.unacked, true);
+}
+
+/* known: the peer has asked for the first one, or there is no ACK for a long time */
+static void begin_again(struct xt_qp *qp, uint32_t end, bool known)
+{
+	struct xt_requester *r = &qp->req;
+
+	xt_engine_lossy(qp->engine);
+	r->again = r->unacked;
+	r->again_end = end;
+	r->again_index = r->retired;
+	r->again_sent = r->next;
+	if (known)
+		r->again_next = r->next;
+	r->kept = r->probed = false;
+	r->again_at = qp->engine->now;
+	xt_activate(qp);
+}
+
+/*
+ * Returns true if packets are to be sent again now. If the peer has asked for them, the first time
+ * costs a retry. Otherwise their loss is inferred, maybe from the response to a probe that came
+ * too early. Later times cost none, as the timeout of the program limits them; a response to the
+ * last time has to be overdue.
+ */
+static bool may_send_again(struct xt_qp *qp, bool known)
+{
+	const struct xt_requester *r = &qp->req;
+
+	if (r->wait == XT_WAIT_RNR)
+		return false;
+	if (xt_was_sent_again(r))
+		return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_late(qp);
+	if (known)
+		return use_retry(qp);
+	shrink(qp);
+	return true;
+}
+
+/* Returns true if all that was sent again last was missing, and more behind it is. */
+static bool more_is_lost(const struct xt_requester *r)
+{
+	return r->unacked == r->again_end && xt_diff(r->again_next, r->again_end) > 0;
+}
+
+/*
+ * A peer may keep the packets behind a lost one, or drop them (go back N). The number of packets to
+ * be sent again follows from what happens: it doubles while it is too small, and is 1 again when
+ * packets behind them turn out to be kept (xt_req_progress()). known: the peer has asked for it
+ */
+static void lost(struct xt_qp *qp, bool known)
+{
+	struct xt_requester *r = &qp->req;
+	bool more = more_is_lost(r);
+
+	if (!may_send_again(qp, known))
+		return;
+	if (more && !r->kept && r->lost < r->most)
+		r->lost *= 2;
+	time_again(qp);
+	begin_again(qp,
+		    r->unacked + (r->next - r->unacked < r->lost ? r->next - r->unacked : r->lost),
+		    known || (more && !r->kept));
+}
+
+void xt_req_lost(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	xt_rtt_lost(qp);
+	if (xt_was_sent_again(r))
+		r->again_next = r->again_sent;
+	lost(qp, true);
+}
+
+void xt_req_check_rest(struct xt_qp *qp)
+{
+	if (more_is_lost(&qp->req))
+		lost(qp, false);
+}
+
+void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (r->wait == XT_WAIT_RNR)
+		return;
+	if (!xt_was_sent_again(r)) {
+		if (!use_retry(qp))
+			return;
+		time_again(qp);
+		begin_again(qp, end, true);
+		/* run_gaps() of the requester sends it */
+		r->again = r->again_end;
+	}
+	r->gaps = true;
+	xt_activate(qp);
+}
+
+/*
+ * Returns true if a missing response is no sign of loss: it may be parked, or no packet in flight
+ * requests one, because the packet that would waits for memory.
+ */
+static bool waits_for_memory(const struct xt_qp *qp)
+{
+	const struct xt_requester *r = &qp->req;
+
+	return xt_park_waits(&qp->park, XT_PARK_REQUESTER) ||
+	       (qp->park.step[XT_STEP_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
+}
+
+/*
+ * Asks for a response that is overdue by sending the oldest packet again. That costs no retry, as
+ * the timeout that the program has set has not expired.
+ */
+static void probe(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (!xt_sends_again(r)) {
+		begin_again(qp, r->unacked + 1, true);
+		r->probed = true;
+		xt_rtt_asked(qp);
+	}
+	if (r->probes < EARLY_PROBES + MAX_DOUBLINGS)
+		r->probes++;
+	qp->probe_at = next_probe(qp);
+}
+
+/* The timer has expired before the timeout of the program. */
+static void overdue(struct xt_qp *qp)
+{
+	uint64_t now = qp->engine->now;
+
+	if (now >= qp->probe_at)
+		probe(qp);
+	if (now >= qp->stall_at) {
+		qp->stalled = true;
+		charge(qp);
+	}
+	set_timer(qp);
+}
+
+void xt_req_timeout(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (r->wait == XT_WAIT_RNR) {
+		r->wait = XT_WAIT_NONE;
+		xt_activate(qp);
+		return;
+	}
+	if (r->wait == XT_WAIT_NONE)
+		return;
+	if (waits_for_memory(qp)) {
+		xt_req_arm_ack_timer(qp);
+		return;
+	}
+	if (qp->engine->now < qp->ack_deadline) {
+		overdue(qp);
+		return;
+	}
+	XT_QP_COUNT(qp, timeouts, 1);
+	XR_PROBE3(retry, qp->info.qpn, r->unacked & XR_PSN_MASK, r->retry_left);
+	if (!use_retry(qp))
+		return;
+	r->wait = XT_WAIT_NONE;
+	r->window = SHRUNK_WINDOW;
+	xt_req_go_back(qp);
+}
