@@ -14,7 +14,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/base/process.h"
-#include "delay.h"
+#include "daemon/faults/delay_queue.h"
 #include "inbox.h"
 
 #define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */

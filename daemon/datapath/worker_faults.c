@@ -4,9 +4,9 @@
 
 #include <xroce/parse.h>
 
-#include "delay.h"
-#include "fault_mads.h"
-#include "frame.h"
+#include "daemon/faults/delay_queue.h"
+#include "daemon/faults/mads.h"
+#include "daemon/transport/frame_copy.h"
 #include "worker_internal.h"
 
 /* Returns the rules that select the program of a frame's QP, or of the CM id of its MAD. */
@@ -239,7 +239,7 @@ static void send_copy(struct xd_worker *w, const struct xt_frame *from)
 		return;
 	if (!xd_socket_tx_get(w->socket, from->len, &to))
 		return;
-	xd_frame_fill(&to, from->seg[0].data);
+	xt_frame_fill(&to, from->seg[0].data);
 	if (xd_worker_captures(w))
 		xd_worker_capture_tx(w, &to);
 	xd_socket_tx_put(w->socket, &to);

@@ -13,10 +13,10 @@
 #include <time.h>
 
 #include "boost.h"
+#include "daemon/faults/faults.h"
 #include "daemon/io/count.h"
 #include "daemon/io/io.h"
 #include "doorbells.h"
-#include "fault.h"
 #include "spin.h"
 #include "worker.h"
 

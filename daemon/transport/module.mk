@@ -17,6 +17,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	engine.c \
 	execute.c \
 	flow.c \
+	frame_copy.c \
 	gaps.c \
 	group.c \
 	guard.c \

@@ -24,8 +24,8 @@ $(foreach t,$(CM_TESTS),$(eval \
 $(eval $(call program,selftests/unit/cm_pcap,selftests/unit/cm_pcap.c,cm,))
 $(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftests/unit/cm_pcap,\
 	$(BUILD)/selftests/unit/cm_pcap,parallel))
-$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,$(fault_SRCS) \
-	frame.c),transport,-lisal -lz -lpthread,,parallel))
+$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(faults_SRCS) $(fault_text_SRCS),transport,\
+	-lisal -lz -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c $(capture_SRCS) \
 	$(addprefix daemon/cli/capture_,check.c direct.c filter.c ring.c rings.c) \
 	$(addprefix daemon/cli/,names.c options.c pcapng.c),,-ljansson,,parallel))
