@@ -15,6 +15,7 @@
 #include "daemon/base/options.h"
 #include "daemon/base/process.h"
 #include "daemon/faults/delay_queue.h"
+#include "daemon/transport/frame_copy.h"
 #include "inbox.h"
 
 #define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */
@@ -141,10 +142,29 @@ static void collect_memory(struct xd_worker *w, struct round *r)
 		r->worked |= memory->collect(memory->movers, w->index, w->now, &r->next_memory);
 }
 
+static void send_copy(struct xd_worker *w, const struct xt_frame *from)
+{
+	struct xt_frame to = { .meta = from->meta };
+
+	if (from->self && xd_worker_send_self(w, from))
+		return;
+	if (!xd_socket_tx_get(w->socket, from->len, &to))
+		return;
+	xt_frame_fill(&to, from->seg[0].data);
+	if (xd_worker_captures(w))
+		xd_worker_capture_tx(w, &to);
+	xd_socket_tx_put(w->socket, &to);
+}
+
 /* Before the engine runs: delayed frames are older than those that it sends now. */
 static void release_delayed(struct xd_worker *w)
 {
-	xd_worker_release_delayed(w);
+	struct xt_frame f;
+
+	while (xd_delay_due(w->delay, XD_FAULT_RX, w->now, &f))
+		xt_engine_rx(w->engine, &f, 1, w->now);
+	while (xd_delay_due(w->delay, XD_FAULT_TX, w->now, &f))
+		send_copy(w, &f);
 }
 
 /* After all that came in, which it answers, and before all that follows from what it does. */
