@@ -7,12 +7,14 @@ helper_SRCS := $(addprefix daemon/helper/,calls.c disconnect.c dreqs.c execute.c
 # The way of packets that a daemon takes by itself; also of xroce doctor
 way_SRCS := $(addprefix daemon/way/,interface.c way.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
-# Rules of fault injection as text
-fault_text_SRCS := fault_errors.c fault_packets.c fault_requests.c fault_select.c fault_text.c fault_when.c fault_words.c
-fault_SRCS := fault.c fault_mads.c $(fault_text_SRCS)
+capture_SRCS := $(addprefix daemon/capture/,capture.c filter.c options.c ring.c taps.c)
+faults_SRCS := $(addprefix daemon/faults/, \
+	damage.c delay_queue.c fields.c mads.c packets.c requests.c rules.c turns.c when.c)
+# Rules of faults as text
+fault_text_SRCS := $(addprefix daemon/faults/text/,errors.c packets.c requests.c select.c text.c when.c words.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c capture.c capture_options.c capture_taps.c delay.c doorbells.c $(fault_SRCS) frame.c inbox.c spin.c worker.c \
-	worker_capture.c worker_faults.c worker_idle.c worker_lock.c worker_ops.c workers.c)
+	boost.c doorbells.c inbox.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c worker_lock.c worker_ops.c \
+	worker_self.c workers.c)
 # The checks of packets in user space
 verdict_SRCS := $(addprefix daemon/io/,hash.c memory_tables.c verdict.c)
 io_SRCS := daemon/io/gso_run.c $(verdict_SRCS)
@@ -43,11 +45,11 @@ server_SRCS := $(addprefix daemon/server/, \
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c reaper.c) \
 	daemon/helper/dreqs.c \
-	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c $(fault_SRCS) frame.c) \
+	$(capture_SRCS) $(faults_SRCS) $(fault_text_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 xroced_SRCS := $(addprefix daemon/,choose_io.c main.c watchdog.c) $(base_SRCS) $(helper_SRCS) $(io_SRCS) \
-	$(netdev_SRCS) $(way_SRCS) $(datapath_SRCS) \
+	$(netdev_SRCS) $(way_SRCS) $(capture_SRCS) $(faults_SRCS) $(fault_text_SRCS) $(datapath_SRCS) \
 	$(bpf_SRCS) $(udp_SRCS) $(xdp_SRCS) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 

@@ -33,7 +33,7 @@ HOST_SRCS := $(addprefix provider/host/, \
 		peers.c populate.c port.c progress.c program_exit.c publish.c qp.c reader.c reply.c ring.c rounds.c srq.c \
 		view.c wake.c xrc.c) \
 	$(transport_SRCS) \
-	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c $(fault_SRCS) delay.c frame.c) \
+	$(capture_SRCS) $(faults_SRCS) $(fault_text_SRCS) \
 	$(addprefix daemon/io/,gso_run.c hash.c memory_tables.c verdict.c) \
 	$(addprefix daemon/udp/,calls.c receive.c send.c udp_socket.c)
 $(eval $(call shared_library,libxroce-direct.so,$(HOST_SRCS),provider/host/libxroce-direct.map,\

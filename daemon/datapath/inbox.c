@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "frame.h"
+#include "daemon/transport/wire/frame_copy.h"
 
 #define SLOTS 1024u /* a power of two */
 
@@ -15,7 +15,7 @@ struct xd_inbox {
 	 * without the lock first, hence the atomic stores.
 	 */
 	uint32_t head, tail;
-	struct xd_frame_copy slot[SLOTS];
+	struct xt_frame_copy slot[SLOTS];
 };
 
 struct xd_inbox *xd_inbox_new(void)
@@ -43,7 +43,7 @@ bool xd_inbox_put(struct xd_inbox *in, const struct xt_frame *f)
 	pthread_mutex_lock(&in->lock);
 	room = in->tail - in->head < SLOTS;
 	if (room) {
-		xd_frame_copy(&in->slot[in->tail & (SLOTS - 1)], f);
+		xt_frame_copy(&in->slot[in->tail & (SLOTS - 1)], f);
 		__atomic_store_n(&in->tail, in->tail + 1, __ATOMIC_RELAXED);
 	}
 	pthread_mutex_unlock(&in->lock);
@@ -66,7 +66,7 @@ unsigned int xd_inbox_take(struct xd_inbox *in, struct xt_frame *frames)
 	if (n > XD_INBOX_BATCH)
 		n = XD_INBOX_BATCH;
 	for (unsigned int i = 0; i < n; i++) {
-		frames[i] = xd_frame_of(&in->slot[(in->head + i) & (SLOTS - 1)]);
+		frames[i] = xt_frame_of(&in->slot[(in->head + i) & (SLOTS - 1)]);
 		frames[i].forwarded = true;
 	}
 	return n;

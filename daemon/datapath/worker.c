@@ -14,7 +14,8 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/base/process.h"
-#include "delay.h"
+#include "daemon/faults/delay_queue.h"
+#include "daemon/transport/wire/frame_copy.h"
 #include "inbox.h"
 
 #define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */
@@ -23,7 +24,48 @@
 /* A worker whose packets the kernel does not take tries again this late, if it has no work. */
 #define TX_RETRY_NS 100000
 
-/* ---- a round ------------------------------------------------------------------------------ */
+/* ---- stages of a round ---------------------------------------------------------------------- */
+
+/* What the stages of a round tell later ones */
+struct round {
+	uint64_t carried;     /* messages that the engine had carried within this host before */
+	uint64_t next_memory; /* when accesses to memory must be collected again */
+	bool due;	      /* the deadline of the worker had come */
+	bool received;	      /* frames */
+	bool worked;	      /* any work had come in */
+};
+
+static uint64_t carried_within_host(const struct xd_worker *w)
+{
+	return xt_engine_counters(w->engine)->loopback_operations;
+}
+
+/* A program has connected or disconnected: what was learned about spins no longer holds. */
+static void note_programs(struct xd_worker *w)
+{
+	if (!__atomic_load_n(&w->programs_changed, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&w->programs_changed, false, __ATOMIC_RELAXED);
+	xd_spin_reset_backoff(&w->spin);
+}
+
+/*
+ * First: the lock keeps the control thread away, keys may be looked up from now on, and all stages
+ * have the same time. Movers are not woken for each access before wake_movers().
+ */
+static void begin_round(struct xd_worker *w, struct round *r)
+{
+	const struct xd_worker_memory *memory = &w->all->memory;
+
+	pthread_mutex_lock(&w->lock);
+	xd_worker_keys_begin(w);
+	if (memory->begin_round)
+		memory->begin_round(memory->movers, w->index);
+	w->now = xd_now();
+	note_programs(w);
+	r->due = w->deadline <= w->now;
+	r->carried = carried_within_host(w);
+}
 
 static bool ring(struct xt_qp *qp, void *arg)
 {
@@ -32,26 +74,33 @@ static bool ring(struct xt_qp *qp, void *arg)
 	return xt_qp_doorbell(qp, w->now);
 }
 
-/* Returns true if there was work. wake_fd stays readable: it is for sleeping workers. */
-static bool scan_doorbells(struct xd_worker *w)
+/*
+ * Before the engine runs, which then sends what was posted. wake_fd stays readable: it is for
+ * sleeping workers.
+ */
+static void scan_doorbells(struct xd_worker *w, struct round *r)
 {
 	if (xd_doorbells_unpolled(&w->doorbells) && (w->idle || w->collect_at <= w->now)) {
 		w->collect_at = w->now + COLLECT_NS;
 		xd_doorbells_collect(&w->doorbells);
 	}
-	return xd_doorbells_scan(&w->doorbells, w->now, ring, w);
+	r->worked |= xd_doorbells_scan(&w->doorbells, w->now, ring, w);
 }
 
-static unsigned int receive(struct xd_worker *w)
+/*
+ * Before the engine runs, so that one run answers all packets of the round. A capture shows packets
+ * as they came, so it gets them before faults are applied.
+ */
+static void receive(struct xd_worker *w, struct round *r)
 {
 	unsigned int batches = xt_engine_short_rounds(w->engine) ? 1 : RX_BATCHES;
-	unsigned int total = 0, n, i;
+	unsigned int n, i;
 
 	for (i = 0; i < batches && (!i || !xd_worker_hurried(w)); i++) {
 		n = xd_socket_recv(w->socket, w->frames, XD_BATCH, w->now);
 		if (!n)
 			break;
-		total += n;
+		r->received = true;
 		xd_count(&w->stats.rx_batches, 1);
 		if (xd_worker_captures(w))
 			xd_worker_capture_rx(w, n);
@@ -63,103 +112,173 @@ static unsigned int receive(struct xd_worker *w)
 		if (n < XD_BATCH && !xd_socket_pending(w->socket))
 			break;
 	}
-	return total;
 }
 
-static unsigned int receive_forwarded(struct xd_worker *w)
+/* The same for packets that other workers received, captured, and applied faults to. */
+static void receive_forwarded(struct xd_worker *w, struct round *r)
 {
 	unsigned int n = w->inbox ? xd_inbox_take(w->inbox, w->frames) : 0;
 
 	if (n) {
 		xt_engine_rx(w->engine, w->frames, n, w->now);
 		xd_inbox_release(w->inbox, n);
+		r->received = true;
 	}
-	return n;
 }
 
-/* Returns true if accesses to memory have finished. *next: see struct xd_worker_memory. */
-static bool collect_memory(struct xd_worker *w, uint64_t *next)
+/* The same for frames within the device. Those that this round sends are for the next one. */
+static void receive_self(struct xd_worker *w, struct round *r)
+{
+	r->received |= xd_worker_receive_self(w);
+}
+
+/* Before the engine runs, which goes on with the steps that waited for these accesses. */
+static void collect_memory(struct xd_worker *w, struct round *r)
 {
 	const struct xd_worker_memory *memory = &w->all->memory;
 
-	*next = XT_NEVER;
-	return memory->collect && memory->collect(memory->movers, w->index, w->now, next);
+	r->next_memory = XT_NEVER;
+	if (memory->collect)
+		r->worked |= memory->collect(memory->movers, w->index, w->now, &r->next_memory);
+}
+
+static void send_copy(struct xd_worker *w, const struct xt_frame *from)
+{
+	struct xt_frame to = { .meta = from->meta };
+
+	if (from->self && xd_worker_send_self(w, from))
+		return;
+	if (!xd_socket_tx_get(w->socket, from->len, &to))
+		return;
+	xt_frame_fill(&to, from->seg[0].data);
+	if (xd_worker_captures(w))
+		xd_worker_capture_tx(w, &to);
+	xd_socket_tx_put(w->socket, &to);
+}
+
+/* Before the engine runs: delayed frames are older than those that it sends now. */
+static void release_delayed(struct xd_worker *w)
+{
+	struct xt_frame f;
+
+	while (xd_delay_due(w->delay, XD_FAULT_RX, w->now, &f))
+		xt_engine_rx(w->engine, &f, 1, w->now);
+	while (xd_delay_due(w->delay, XD_FAULT_TX, w->now, &f))
+		send_copy(w, &f);
+}
+
+/* After all that came in, which it answers, and before all that follows from what it does. */
+static void run_engine(struct xd_worker *w)
+{
+	w->deadline = xt_engine_run(w->engine, w->now);
+	if (xd_delay_next(w->self) != XT_NEVER)
+		w->deadline = w->now;
+}
+
+/* After the engine has run: an engine that is sending must not be called. */
+static void inject_errors(struct xd_worker *w)
+{
+	if (xd_worker_inject(w))
+		w->deadline = w->now;
+}
+
+/* Before packets leave, so that movers access memory while this thread is in the kernel. */
+static void wake_movers(struct xd_worker *w)
+{
+	const struct xd_worker_memory *memory = &w->all->memory;
+
+	if (memory->end_round)
+		memory->end_round(memory->movers, w->index);
 }
 
 /*
- * Returns true if there is a reason for the next round at once. If the kernel takes no packets, the
- * engine cannot send either. Trying again and again would keep the processor from a thread that
- * makes room: a NAPI thread of the peer's interface waited for it for seconds.
+ * Once for all packets of the round. They may wait for the next round, to leave in one GSO frame
+ * with those of that round. Beside other clients they do not wait.
  */
-static bool goes_on(struct xd_worker *w)
+static void send_packets(struct xd_worker *w)
+{
+	bool more = w->deadline <= w->now && !xt_engine_competes(w->engine) &&
+		    !xd_worker_hurried(w);
+
+	xd_socket_tx_flush(w->socket, more);
+}
+
+/* Behind the packets, which do not wait for it, and with the counters of the whole round. */
+static void update_captures(struct xd_worker *w)
+{
+	if (xd_worker_captures(w))
+		xd_worker_capture_round(w);
+}
+
+/* Behind the packets as well: each wake-up is a system call. */
+static void wake_forwarded(struct xd_worker *w)
+{
+	xd_worker_wake_forwarded(w);
+}
+
+static void limit_deadline(struct xd_worker *w, uint64_t at)
+{
+	if (at < w->deadline)
+		w->deadline = at;
+}
+
+/*
+ * Behind every stage that adds work. If the kernel takes no packets, the engine cannot send either.
+ * Trying again and again would keep the processor from a thread that makes room: a NAPI thread of
+ * the peer's interface waited for it for seconds.
+ */
+static void set_deadline(struct xd_worker *w, struct round *r)
 {
 	bool stalled = xd_socket_tx_stalled(w->socket);
 
+	limit_deadline(w, xd_delay_next(w->delay));
+	limit_deadline(w, r->next_memory);
 	if (stalled && w->deadline < w->now + TX_RETRY_NS)
 		w->deadline = w->now + TX_RETRY_NS;
-	return w->deadline <= w->now || (!stalled && xd_socket_tx_pending(w->socket));
+	r->due |= w->deadline <= w->now || (!stalled && xd_socket_tx_pending(w->socket));
 }
 
-/*
- * Returns true if packets may wait for the next round, to leave in one GSO frame with those of that
- * round. Beside other clients they do not wait.
- */
-static bool sends_more(const struct xd_worker *w)
+/* Last: other threads may have the lock and change keys. */
+static void end_round(struct xd_worker *w, const struct round *r)
 {
-	return w->deadline <= w->now && !xt_engine_competes(w->engine) && !xd_worker_hurried(w);
-}
-
-static uint64_t carried_within_host(const struct xd_worker *w)
-{
-	return xt_engine_counters(w->engine)->loopback_operations;
-}
-
-/* Returns true if the round had work or the next one has. *start: when it had the lock */
-static bool do_round(struct xd_worker *w, uint64_t *start)
-{
-	const struct xd_worker_memory *memory = &w->all->memory;
-	uint64_t next_delayed, next_memory, carried;
-	bool due, worked, received;
-
-	pthread_mutex_lock(&w->lock);
-	xd_worker_keys_begin(w);
-	if (memory->begin_round)
-		memory->begin_round(memory->movers, w->index);
-	*start = w->now = xd_now();
-	if (__atomic_load_n(&w->programs_changed, __ATOMIC_RELAXED)) {
-		__atomic_store_n(&w->programs_changed, false, __ATOMIC_RELAXED);
-		xd_spin_reset_backoff(&w->spin);
-	}
-	due = w->deadline <= w->now;
-	carried = carried_within_host(w);
-	worked = scan_doorbells(w);
-	received = receive(w) > 0;
-	received |= receive_forwarded(w) > 0;
-	received |= xd_worker_receive_self(w);
-	worked |= received;
-	worked |= collect_memory(w, &next_memory);
-	xd_worker_release_delayed(w);
-	w->deadline = xt_engine_run(w->engine, w->now);
-	if (xd_worker_inject(w) || xd_delay_next(w->self) != XT_NEVER)
-		w->deadline = w->now;
-	if (memory->end_round)
-		memory->end_round(memory->movers, w->index);
-	xd_socket_tx_flush(w->socket, sends_more(w));
-	if (xd_worker_captures(w))
-		xd_worker_capture_round(w);
-	xd_worker_wake_forwarded(w);
-	next_delayed = xd_delay_next(w->delay);
-	if (next_delayed < w->deadline)
-		w->deadline = next_delayed;
-	if (next_memory < w->deadline)
-		w->deadline = next_memory;
 	xd_count(&w->stats.rounds, 1);
-	w->idle = !worked;
-	w->carried_one = !received && carried_within_host(w) - carried == 1;
-	due |= goes_on(w);
+	w->idle = !r->worked && !r->received;
+	w->carried_one = !r->received && carried_within_host(w) - r->carried == 1;
 	xd_worker_keys_end(w);
 	xd_worker_unlock(w);
-	return worked || due;
+}
+
+/* ---- the rounds ----------------------------------------------------------------------------- */
+
+/*
+ * Each stage says why it is at its place. Returns true if the round had work or the next one has.
+ * *start: when it had the lock
+ */
+static bool do_round(struct xd_worker *w, uint64_t *start)
+{
+	struct round r = { 0 };
+
+	begin_round(w, &r);
+	*start = w->now;
+
+	scan_doorbells(w, &r);
+	receive(w, &r);
+	receive_forwarded(w, &r);
+	receive_self(w, &r);
+	collect_memory(w, &r);
+	release_delayed(w);
+
+	run_engine(w);
+
+	inject_errors(w);
+	wake_movers(w);
+	send_packets(w);
+	update_captures(w);
+	wake_forwarded(w);
+
+	set_deadline(w, &r);
+	end_round(w, &r);
+	return r.worked || r.received || r.due;
 }
 
 static void *worker_main(void *arg)

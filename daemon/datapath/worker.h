@@ -27,7 +27,7 @@ struct xd_engine_events {
 	void (*cq)(struct xt_cq *cq);
 	void (*async)(struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
 	void (*srq)(struct xt_srq *srq, uint32_t type);
-	/* Returns the rules that select the program of a QP (fault.h), or NULL. */
+	/* Returns the rules that select the program of a QP (daemon/faults/), or NULL. */
 	const uint64_t *(*fault_rules)(const struct xt_qp *qp);
 };
 

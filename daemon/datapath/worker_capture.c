@@ -2,7 +2,7 @@
 /* Captures packets of workers: received, sent; and the events that a capture can wait for. */
 #include "worker_internal.h"
 
-#include "capture.h"
+#include "daemon/capture/capture.h"
 
 void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
 {

@@ -2,11 +2,8 @@
 /* Applies injected faults to received and sent frames. */
 #include <string.h>
 
-#include <xroce/parse.h>
-
-#include "delay.h"
-#include "fault_mads.h"
-#include "frame.h"
+#include "daemon/faults/delay_queue.h"
+#include "daemon/faults/mads.h"
 #include "worker_internal.h"
 
 /* Returns the rules that select the program of a frame's QP, or of the CM id of its MAD. */
@@ -167,90 +164,12 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n)
 	return kept;
 }
 
+bool xd_worker_rx_fault(struct xd_worker *w, struct xt_frame *f)
+{
+	return apply(w, XD_FAULT_RX, f);
+}
+
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f)
 {
 	return apply(w, XD_FAULT_TX, f);
-}
-
-/* ---- frames within the device --------------------------------------------------------------- */
-
-/* Datagrams of multicast groups are for members of this device, and for others. */
-static bool is_for_group(const struct xt_frame *f)
-{
-	return f->seg[0].data[0] & 1; /* Ethernet address */
-}
-
-bool xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f)
-{
-	xd_delay_add(w->self, XD_FAULT_RX, w->now, XD_FAULT_NO_RULE, f);
-	w->self_full = !xd_delay_has_room(w->self);
-	return !is_for_group(f);
-}
-
-/* Fills in the metadata that the XDP program writes. */
-static enum xr_reason parse(struct xt_frame *f)
-{
-	struct xr_cursor c = {
-		.pos = f->seg[0].data,
-		.end = f->seg[0].data + f->len,
-		.left = f->len,
-	};
-	struct xr_outer outer;
-	struct xr_packet p = { 0 };
-
-	XR_REQUIRE(xr_parse_network(&c, &p, &outer));
-	XR_REQUIRE(xr_parse_transport(&c, &p, &outer));
-	f->meta = (struct xr_meta){
-		.magic = XR_META_MAGIC,
-		.reason = XR_OK,
-		.ip_version = p.ip_version,
-		.ip_off = p.ip_off,
-		.bth_off = p.bth_off,
-		.payload_off = p.payload_off,
-		.payload_len = p.payload_len,
-		.qpn = p.qpn,
-	};
-	return XR_OK;
-}
-
-bool xd_worker_receive_self(struct xd_worker *w)
-{
-	unsigned int n = 0;
-	struct xt_frame f;
-
-	while (n < XD_BATCH && xd_delay_due(w->self, XD_FAULT_RX, w->now, &f)) {
-		n++;
-		w->self_full = false;
-		if (parse(&f) != XR_OK || is_for_group(&f) != (f.meta.qpn == XR_MULTICAST_QPN))
-			continue;
-		if (apply(w, XD_FAULT_RX, &f))
-			xt_engine_rx(w->engine, &f, 1, w->now);
-	}
-	return n;
-}
-
-/* ---- delayed frames -------------------------------------------------------------------------- */
-
-static void send_copy(struct xd_worker *w, const struct xt_frame *from)
-{
-	struct xt_frame to = { .meta = from->meta };
-
-	if (from->self && xd_worker_send_self(w, from))
-		return;
-	if (!xd_socket_tx_get(w->socket, from->len, &to))
-		return;
-	xd_frame_fill(&to, from->seg[0].data);
-	if (xd_worker_captures(w))
-		xd_worker_capture_tx(w, &to);
-	xd_socket_tx_put(w->socket, &to);
-}
-
-void xd_worker_release_delayed(struct xd_worker *w)
-{
-	struct xt_frame f;
-
-	while (xd_delay_due(w->delay, XD_FAULT_RX, w->now, &f))
-		xt_engine_rx(w->engine, &f, 1, w->now);
-	while (xd_delay_due(w->delay, XD_FAULT_TX, w->now, &f))
-		send_copy(w, &f);
 }

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shared by the worker's files: worker.c (rounds and thread), worker_ops.c (the engine's
- * callbacks), worker_lock.c (locks of other workers), worker_faults.c (injected faults),
- * worker_capture.c (packet capture), worker_idle.c (between rounds) and workers.c (all workers
- * together).
+ * Shared by the worker's files:
+ *
+ *   worker.c          rounds, start and end of the thread
+ *   worker_ops.c      callbacks of the engine
+ *   worker_idle.c     between rounds: spins, sleeps, waits for the end of a pause
+ *   worker_lock.c     locks of other workers, for loopback
+ *   worker_self.c     frames to QPs of this device
+ *   worker_faults.c   injected faults
+ *   worker_capture.c  packet capture
+ *   workers.c         all workers together: start, pauses, statistics
  */
 #ifndef XD_WORKER_INTERNAL_H
 #define XD_WORKER_INTERNAL_H
@@ -13,10 +19,10 @@
 #include <time.h>
 
 #include "boost.h"
+#include "daemon/faults/faults.h"
 #include "daemon/io/count.h"
 #include "daemon/io/io.h"
 #include "doorbells.h"
-#include "fault.h"
 #include "spin.h"
 #include "worker.h"
 
@@ -141,12 +147,17 @@ void xd_worker_unlock(struct xd_worker *w);
 
 /* Applies faults to w->frames[0..n); returns the number of frames left, moved to the front. */
 unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
+/* The same for one frame. Returns false if it is not to be received now. */
+bool xd_worker_rx_fault(struct xd_worker *w, struct xt_frame *f);
 /* xt_ops.refusal; the value of XT_INJECT_ASK is the queue that received the frame. */
 struct xt_inject xd_worker_refusal(void *ctx, const struct xt_frame *f);
 /* Applies faults to a frame that is to be sent; returns false if it is not to be sent now. */
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f);
 /* Injects errors into QPs that have sent. Returns true if there were any. */
 bool xd_worker_inject(struct xd_worker *w);
+
+/* ---- worker_self.c ---- */
+
 /*
  * Sends a frame to QPs of this device, which receive it in the next round. Returns false if it is
  * to be sent to others as well.
@@ -154,8 +165,6 @@ bool xd_worker_inject(struct xd_worker *w);
 bool xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f);
 /* Receives such frames. Returns true if there were any. */
 bool xd_worker_receive_self(struct xd_worker *w);
-/* Receives and sends the delayed frames that are due. */
-void xd_worker_release_delayed(struct xd_worker *w);
 
 /* ---- worker_capture.c ---- */
 

@@ -8,7 +8,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "delay.h"
+#include "daemon/faults/delay_queue.h"
 #include "inbox.h"
 #include "worker_internal.h"
 

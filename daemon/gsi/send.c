@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "daemon/base/loop.h"
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "daemon/netdev/net.h"
 #include "gsi_internal.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "daemon/clients/request.h"
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "daemon/io/io.h"
 #include "daemon/netdev/net.h"
 

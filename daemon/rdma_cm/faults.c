@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Names the programs whose injected faults apply to MADs: those of connections and listeners. */
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "id.h"
 
 static struct xd_fault_mads *table(const struct xd_cm_id *id)

@@ -10,7 +10,7 @@
 #include "daemon/clients/reply.h"
 #include "daemon/cm/cm.h"
 #include "daemon/cm/table.h"
-#include "daemon/datapath/fault_mads.h"
+#include "daemon/faults/mads.h"
 #include "daemon/netdev/net.h"
 #include "daemon/transport/base/list.h"
 #include "address.h"

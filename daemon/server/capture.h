@@ -13,8 +13,8 @@
 
 #include <xroce/view.h>
 
+#include "daemon/capture/capture.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/capture.h"
 
 struct xd_server;
 struct xd_context_report;

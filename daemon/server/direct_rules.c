@@ -11,8 +11,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "view.h"
 
 #define OPERATOR 0

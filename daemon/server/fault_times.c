@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Injected faults of time: port states, GIDs, and events of the device. They are what a program
- * sees; the interface and other programs are left alone. The workers drop the packets (fault.c).
+ * sees; the interface and other programs are left alone. The workers drop the packets
+ * (faults/packets.c).
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/clients/load.h"
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "server.h"
 
 /* At most this part of the control thread's time is used for turns. */

@@ -6,8 +6,8 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/clients/load.h"
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "server.h"
 
 /* A request that waits before it is executed */

@@ -8,8 +8,9 @@
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/fault_text.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
+#include "daemon/faults/text/text.h"
 #include "direct_rules.h"
 #include "server.h"
 

@@ -10,8 +10,8 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "direct_rules.h"
 #include "server.h"
 #include "view.h"

@@ -8,7 +8,7 @@
 
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
-#include "daemon/datapath/fault.h"
+#include "daemon/faults/faults.h"
 #include "daemon/io/tables.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"

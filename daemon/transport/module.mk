@@ -68,6 +68,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	waiting/park_pool.c \
 	wire/ah.c \
 	wire/checksum.c \
+	wire/frame_copy.c \
 	wire/group.c \
 	wire/icrc.c \
 	wire/packet.c \

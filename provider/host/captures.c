@@ -6,7 +6,7 @@
 
 #include <xroce/bits.h>
 
-#include "daemon/datapath/capture.h"
+#include "daemon/capture/capture.h"
 #include "daemon/io/tables.h"
 #include "internal.h"
 

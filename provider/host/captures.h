@@ -2,7 +2,7 @@
 /*
  * Packet capture in a direct context. The page (struct xr_direct_page) has the captures, and the
  * host writes packets to their rings in the view, at the same points as a worker of the daemon, by
- * the same functions (daemon/datapath/capture.h). All functions but open and close are for the
+ * the same functions (daemon/capture/capture.h). All functions but open and close are for the
  * holder of the engine's lock.
  */
 #ifndef XP_HOST_CAPTURES_H

@@ -2,7 +2,7 @@
 /* Faults of requests, which wait in the thread of the program */
 #include <time.h>
 
-#include "daemon/datapath/fault.h"
+#include "daemon/faults/faults.h"
 #include "internal.h"
 #include "requests.h"
 

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/datapath/delay.h"
-#include "daemon/datapath/fault_text.h"
-#include "daemon/datapath/frame.h"
+#include "daemon/faults/delay_queue.h"
+#include "daemon/faults/faults.h"
+#include "daemon/faults/text/text.h"
+#include "daemon/transport/wire/frame_copy.h"
 #include "internal.h"
 
 /* The rules of the program itself; the daemon has selected both lists, so the number is any. */
@@ -203,7 +204,7 @@ static void send_copy(struct xp_host *h, const struct xt_frame *from)
 
 	if (!xd_socket_tx_get(h->socket, from->len, &to))
 		return;
-	xd_frame_fill(&to, from->seg[0].data);
+	xt_frame_fill(&to, from->seg[0].data);
 	if (h->captures.taps)
 		xp_captures_tx(h, &to);
 	xd_socket_tx_put(h->socket, &to);

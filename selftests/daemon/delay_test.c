@@ -2,8 +2,8 @@
 /* The delay queue: order, directions, bytes and its limit; copies of frames. */
 #include <string.h>
 
-#include "daemon/datapath/delay.h"
-#include "daemon/datapath/frame.h"
+#include "daemon/faults/delay_queue.h"
+#include "daemon/transport/wire/frame_copy.h"
 #include "selftests/lib/tap.h"
 
 static uint8_t bytes[XT_MAX_FRAME + 1];
@@ -107,7 +107,7 @@ static void test_fill(void)
 			       .nseg = 2,
 			       .len = 100 };
 
-	xd_frame_fill(&to, bytes);
+	xt_frame_fill(&to, bytes);
 	TAP_OK(!memcmp(a, bytes, 60) && !memcmp(b, bytes + 60, 40),
 	       "a frame is filled by segments");
 }

@@ -9,8 +9,8 @@
 
 #include "control.h"
 #include "daemon/base/loop.h"
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 
 static int set_faults(struct conn *c, const char *rules)
 {

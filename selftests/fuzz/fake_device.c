@@ -5,8 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/faults/faults.h"
 #include "daemon/io/io.h"
 #include "daemon/io/tables.h"
 #include "daemon/base/loop.h"

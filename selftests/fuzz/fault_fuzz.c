@@ -3,7 +3,8 @@
  * Rules of fault injection. Input: the text of rules up to a NUL, then a frame to which they are
  * applied, as a received and as a sent one.
  */
-#include "daemon/datapath/fault_text.h"
+#include "daemon/faults/faults.h"
+#include "daemon/faults/text/text.h"
 #include "input.h"
 
 static void check(const struct xd_fault_rule *r)

@@ -16,8 +16,8 @@ $(eval $(call fuzzer,http,$(FUZZ_DIR)/http_fuzz.c daemon/server/http.c,))
 $(eval $(call fuzzer,capture,$(FUZZ_DIR)/capture_fuzz.c \
 	$(addprefix daemon/cli/,capture_check.c capture_direct.c capture_print.c capture_ring.c capture_rings.c pcapng.c),))
 
-$(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(addprefix daemon/datapath/,$(fault_SRCS) frame.c) \
-	$(addprefix daemon/transport/,crc.c crc_change.c icrc.c),-lisal -lz -lpthread))
+$(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(faults_SRCS) $(fault_text_SRCS) \
+	$(addprefix daemon/transport/,crc.c crc_change.c frame_copy.c icrc.c),-lisal -lz -lpthread))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \

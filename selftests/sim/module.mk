@@ -13,7 +13,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	udp.c \
 	unreliable.c \
 	verify.c \
-	) $(addprefix daemon/datapath/,fault.c fault_mads.c frame.c) daemon/io/gso_run.c \
+	) $(faults_SRCS) daemon/io/gso_run.c \
 	$(addprefix daemon/udp/,receive.c send.c)
 
 $(eval $(call program,sim,$(sim_SRCS),transport,-lisal -lz -libverbs -lpthread))

@@ -32,7 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/datapath/fault.h"
+#include "daemon/faults/faults.h"
 #include "daemon/transport/memory/ending.h"
 #include "daemon/transport/transport.h"
 #include "daemon/transport/wire/icrc.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/capture/capture.h"
 #include "daemon/cli/capture.h"
-#include "daemon/datapath/capture.h"
 #include "selftests/lib/tap.h"
 
 #define RING (1u << 20)

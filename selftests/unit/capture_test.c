@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/capture/options.h"
 #include "daemon/cli/capture.h"
-#include "daemon/datapath/capture.h"
 #include "selftests/lib/tap.h"
 
 #define RING XR_CAPTURE_RING_MIN

@@ -5,8 +5,9 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "daemon/datapath/fault_text.h"
-#include "daemon/datapath/frame.h"
+#include "daemon/faults/faults.h"
+#include "daemon/faults/fields.h"
+#include "daemon/faults/text/text.h"
 #include "daemon/transport/wire/icrc.h"
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"

@@ -24,14 +24,12 @@ $(foreach t,$(CM_TESTS),$(eval \
 $(eval $(call program,selftests/unit/cm_pcap,selftests/unit/cm_pcap.c,cm,))
 $(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftests/unit/cm_pcap,\
 	$(BUILD)/selftests/unit/cm_pcap,parallel))
-$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,$(fault_SRCS) \
-	frame.c),transport,-lisal -lz -lpthread,,parallel))
-$(eval $(call test_program,unit/capture,selftests/unit/capture_test.c \
-	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c) \
+$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(faults_SRCS) $(fault_text_SRCS),transport,\
+	-lisal -lz -lpthread,,parallel))
+$(eval $(call test_program,unit/capture,selftests/unit/capture_test.c $(capture_SRCS) \
 	$(addprefix daemon/cli/capture_,check.c direct.c filter.c ring.c rings.c) \
 	$(addprefix daemon/cli/,names.c options.c pcapng.c),,-ljansson,,parallel))
-$(eval $(call test_program,unit/capture_direct,selftests/unit/capture_direct_test.c \
-	$(addprefix daemon/datapath/,capture.c capture_options.c capture_taps.c) \
+$(eval $(call test_program,unit/capture_direct,selftests/unit/capture_direct_test.c $(capture_SRCS) \
 	$(addprefix daemon/cli/capture_,check.c direct.c ring.c rings.c) daemon/cli/pcapng.c,,,,parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c daemon/io/gso_run.c \
 	$(addprefix daemon/xdp/,gso.c gso_queue.c gso_send.c gso_split.c) daemon/transport/wire/checksum.c,,,,parallel))

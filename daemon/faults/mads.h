@@ -5,8 +5,8 @@
  * this device, or the service ID of a listener. The control thread adds and removes entries,
  * workers look them up; a lock protects them.
  */
-#ifndef XD_FAULT_MADS_H
-#define XD_FAULT_MADS_H
+#ifndef XD_FAULTS_MADS_H
+#define XD_FAULTS_MADS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,4 +48,4 @@ void xd_fault_mads_remove(struct xd_fault_mads *t, struct xd_fault_mad *entry);
 uint64_t xd_fault_mads_rules(struct xd_fault_mads *t, bool received, const struct xt_frame *frame,
 			     uint64_t none);
 
-#endif /* XD_FAULT_MADS_H */
+#endif /* XD_FAULTS_MADS_H */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fault_mads.h"
+#include "mads.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include <xroce/wire.h>
 
-#include "frame.h"
+#include "fields.h"
 
 #define BUCKETS 1024
 

@@ -3,13 +3,13 @@
  * The delay queue: copies of frames that an injected fault delays. It holds a fixed number of
  * frames; those that do not fit are lost, as on a network.
  */
-#ifndef XD_DELAY_H
-#define XD_DELAY_H
+#ifndef XD_FAULTS_DELAY_QUEUE_H
+#define XD_FAULTS_DELAY_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fault.h"
+#include "rule.h"
 
 struct xd_delay;
 
@@ -33,4 +33,4 @@ bool xd_delay_has_room(const struct xd_delay *q);
 /* Returns the time at which the next frame is due, XT_NEVER if the queue is empty. */
 uint64_t xd_delay_next(const struct xd_delay *q);
 
-#endif /* XD_DELAY_H */
+#endif /* XD_FAULTS_DELAY_QUEUE_H */

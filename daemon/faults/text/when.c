@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* When a rule of fault injection applies to the packets that it selects. */
-#include "fault_parse.h"
+#include "parse.h"
 
 #define PERIOD_MAX_NS 86400000000000ull /* a day */
 

@@ -5,7 +5,7 @@
 
 #include <xroce/opcode_names.h>
 
-#include "fault_parse.h"
+#include "parse.h"
 
 bool xd_fault_set_qp(struct xd_words *w, struct xd_fault_rule *r)
 {

@@ -11,23 +11,11 @@
 #include <stdint.h>
 
 #include <xroce/capture.h>
-#include <xroce/pcapng.h>
 
 #include "daemon/transport/transport.h"
 
-#define XD_CAPTURE_TEXT_MAX 160	   /* bytes of a comment, with NUL */
-#define XD_CAPTURE_DROPPED_LEN 12u /* of the option that tells of lost packets */
-#define XD_CAPTURE_OPTIONS_MAX (XD_CAPTURE_TEXT_MAX + 56)
+struct xd_capture_options;
 
-struct xd_capture_options {
-	uint64_t subject; /* what they depend on, unless packets were lost: xd_capture_subject() */
-	uint32_t len;	  /* 0: unused */
-	/* of the last block with these options, without its time; type 0: none */
-	struct xr_pcapng_packet head;
-	uint8_t bytes[XD_CAPTURE_OPTIONS_MAX + 4]; /* and the length of that block */
-};
-
-#define XD_CAPTURE_KNOWN 256 /* options of a ring, by QP and type */
 #define XD_CAPTURE_CHUNKS 64 /* of a ring that is overwritten, at most */
 
 /* One ring of a capture, in the list of its worker */
@@ -44,7 +32,7 @@ struct xd_tap {
 	uint64_t lost_before; /* before the last packet */
 	uint64_t requested;   /* the processor has been asked for lines up to this index */
 	uint64_t consumer;    /* as last read; the client writes to it */
-	struct xd_capture_options *known;
+	struct xd_capture_options *known; /* options.h */
 	/* a ring that is overwritten: where the first block of each chunk begins */
 	bool overwrite;
 	uint32_t chunk_shift;
@@ -67,6 +55,8 @@ struct xd_packet {
 	uint64_t time;
 };
 
+/* ---- capture.c ---- */
+
 /* Bytes in front of the first ring, and of the whole memory of a capture */
 uint64_t xd_capture_data(uint32_t rings);
 uint64_t xd_capture_bytes(uint32_t rings, uint32_t ring_size);
@@ -78,18 +68,23 @@ struct xd_capture *xd_capture_new(const struct xr_capture_req *req, uint32_t rin
 /* Tells the client that nothing is written any more, and frees the capture. NULL allowed */
 void xd_capture_close(struct xd_capture *c);
 
-/* Returns true if the filter selects the packet. Checks the offsets of the metadata. */
-bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type type,
-			const struct xt_frame *frame);
 /* Writes a packet that the XDP program has dropped to the last ring, if the filter selects it. */
 void xd_capture_refused(struct xd_capture *c, const struct xr_refused *r);
 /* Counts packets that nobody has seen. */
 void xd_capture_lost(struct xd_capture *c, uint64_t n);
+
+/* ---- filter.c ---- */
+
+/* Returns true if the filter selects the packet. Checks the offsets of the metadata. */
+bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type type,
+			const struct xt_frame *frame);
 static inline bool xd_tap_selects(const struct xd_tap *t, enum xr_capture_type type,
 				  const struct xt_frame *frame)
 {
 	return t->all || xd_capture_selects(t->filter, type, frame);
 }
+
+/* ---- ring.c ---- */
 
 /* Writes a packet to the ring, or counts it as lost if there is no room. */
 void xd_tap_put(struct xd_tap *t, const struct xd_packet *p);
@@ -98,7 +93,7 @@ void xd_tap_put_batch(struct xd_tap *t, const struct xd_packet *first, uint32_t 
 /* Brings the places of the next packets into the cache. Call this in each round. */
 void xd_tap_prefetch(struct xd_tap *t);
 
-/* ---- capture_taps.c: the rings that one engine fills ---- */
+/* ---- taps.c: the rings that one engine fills ---- */
 
 void xd_taps_add(struct xd_tap **taps, struct xd_tap *t);
 /* No effect if the tap is not in the list. */
@@ -114,17 +109,5 @@ void xd_taps_put_received(struct xd_tap *taps, uint32_t queue, const struct xt_f
 /* Returns the numbers of events by the counters of an engine, and publishes them. */
 void xd_capture_events(const struct xt_counters *c, uint64_t events[XR_CAPTURE_EVENTS]);
 void xd_tap_set_events(struct xd_tap *t, const uint64_t events[XR_CAPTURE_EVENTS]);
-
-/* A number: to compare four fields one by one would take a packet some ns. */
-static inline uint64_t xd_capture_subject(const struct xd_packet *p)
-{
-	const struct xr_meta *m = &p->frame->meta;
-
-	return m->qpn | (uint64_t)(p->queue & UINT16_MAX) << 32 | (uint64_t)p->type << 48 |
-	       (uint64_t)m->reason << 56;
-}
-
-/* Builds the options of a packet. lost: packets since the one before */
-void xd_capture_options(struct xd_capture_options *o, uint64_t subject, uint64_t lost);
 
 #endif /* XD_CAPTURE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The words of a rule of fault injection, and the values that they stand for. */
-#ifndef XD_FAULT_WORDS_H
-#define XD_FAULT_WORDS_H
+#ifndef XD_FAULTS_WORDS_H
+#define XD_FAULTS_WORDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,4 +49,4 @@ bool xd_words_address(struct xd_words *w, struct xr_addr *addr);
 bool xd_words_named(struct xd_words *w, const struct xd_name *names, uint8_t *value,
 		    const char *needs);
 
-#endif /* XD_FAULT_WORDS_H */
+#endif /* XD_FAULTS_WORDS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Copies of frames that outlive the AF_XDP memory: for the inbox and the delay queue. */
-#ifndef XD_FRAME_H
-#define XD_FRAME_H
+/* Fields of the headers of a frame, which may be damaged: rules select packets by them. */
+#ifndef XD_FAULTS_FIELDS_H
+#define XD_FAULTS_FIELDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,19 +10,6 @@
 
 #include "daemon/transport/transport.h"
 
-/* A frame in one segment */
-struct xd_frame_copy {
-	uint32_t len;
-	struct xr_meta meta;
-	struct xt_inject inject, refusal;
-	bool self, guessed_id;
-	uint8_t bytes[XT_MAX_FRAME];
-};
-
-/* Copies bytes and metadata. The frame must not be longer than XT_MAX_FRAME. */
-void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from);
-/* Returns a frame that refers to the copy's bytes. */
-struct xt_frame xd_frame_of(struct xd_frame_copy *copy);
 /* Offsets of headers in a RoCE v2 frame, received or to be sent */
 uint32_t xd_frame_ip(const struct xt_frame *frame);
 uint32_t xd_frame_bth(const struct xt_frame *frame);
@@ -39,7 +26,5 @@ uint8_t xd_frame_ip_version(const struct xt_frame *frame);
 uint32_t xd_frame_mad(const struct xt_frame *frame);
 /* Returns true for a packet to QP 1 with a MAD of connection management, received or to be sent. */
 bool xd_frame_is_cm_mad(const struct xt_frame *frame);
-/* Copies bytes into the segments of a frame of the same length. */
-void xd_frame_fill(const struct xt_frame *to, const uint8_t *bytes);
 
-#endif /* XD_FRAME_H */
+#endif /* XD_FAULTS_FIELDS_H */

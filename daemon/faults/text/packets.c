@@ -2,7 +2,7 @@
 /* Faults of packets: delay, rate, corruption. */
 #include <string.h>
 
-#include "fault_parse.h"
+#include "parse.h"
 
 #define REORDER_NS 50000 /* longest delay of a packet that is to be overtaken */
 #define RATE_MAX 1000000000000ull

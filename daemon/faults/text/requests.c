@@ -2,7 +2,7 @@
 /* Faults of verbs: requests that fail, or take long. */
 #include <string.h>
 
-#include "fault_parse.h"
+#include "parse.h"
 
 #define ERRORS 134 /* numbers of errno.h end below */
 

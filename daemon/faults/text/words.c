@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fault_words.h"
+#include "words.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fault.h"
+#include "daemon/faults/rule.h"
 
 const char *xd_words_next(struct xd_words *w)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fault_text.h"
+#include "text.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "fault_parse.h"
+#include "parse.h"
 
 #define DROP (1u << XD_FAULT_DROP)
 #define DUPLICATE (1u << XD_FAULT_DUPLICATE)

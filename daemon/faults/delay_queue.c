@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "delay.h"
+#include "delay_queue.h"
 
 #include <stdlib.h>
 
-#include "frame.h"
+#include "daemon/transport/wire/frame_copy.h"
 
 #define MAX_FRAMES 1024
 
 struct delayed_frame {
 	uint64_t when, seq; /* frames that are due at the same time keep their order */
 	uint8_t rule;
-	struct xd_frame_copy copy;
+	struct xt_frame_copy copy;
 };
 
 /* A binary heap of indices of frames; the frame that is due first is at 0. */
@@ -107,7 +107,7 @@ bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, uint8_t
 		q->held[rule]++;
 	x->when = when;
 	x->seq = q->seq++;
-	xd_frame_copy(&x->copy, f);
+	xt_frame_copy(&x->copy, f);
 	push(q, heap_of(q, direction), index);
 	return true;
 }
@@ -123,7 +123,7 @@ bool xd_delay_due(struct xd_delay *q, uint32_t direction, uint64_t now, struct x
 	q->free[q->free_n++] = index;
 	if (q->frame[index].rule < XD_FAULT_RULES)
 		q->held[q->frame[index].rule]--;
-	*f = xd_frame_of(&q->frame[index].copy);
+	*f = xt_frame_of(&q->frame[index].copy);
 	return true;
 }
 

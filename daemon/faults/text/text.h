@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The text form of fault rules, docs/faults.md. */
-#ifndef XD_FAULT_TEXT_H
-#define XD_FAULT_TEXT_H
+#ifndef XD_FAULTS_TEXT_H
+#define XD_FAULTS_TEXT_H
 
-#include "fault.h"
+#include "daemon/faults/rule.h"
 
 struct xd_fault_list {
 	uint64_t seed;
@@ -19,4 +19,4 @@ struct xd_fault_list {
 int xd_fault_parse(const char *text, uint32_t length, struct xd_fault_list *list, char *why,
 		   uint32_t size);
 
-#endif /* XD_FAULT_TEXT_H */
+#endif /* XD_FAULTS_TEXT_H */

@@ -2,7 +2,7 @@
 /* Injected errors and events: of queue pairs, CQs, SRQs and the device. */
 #include <infiniband/verbs.h>
 
-#include "fault_parse.h"
+#include "parse.h"
 
 bool xd_fault_set_timer(struct xd_words *w, struct xd_fault_rule *r)
 {

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * The options of captured packets. Those of the same QP and direction mostly have the same, so they
- * are built once.
- */
+#include "options.h"
+
 #include <linux/bpf.h>
 #include <string.h>
 
 #include <xroce/reason.h>
-
-#include "capture.h"
 
 /* ---- comments ------------------------------------------------------------------------------ */
 

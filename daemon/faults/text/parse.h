@@ -2,19 +2,19 @@
 /*
  * Shared by the parsers of rules of fault injection:
  *
- *   fault_text.c      rules, and what is common to all of them
- *   fault_select.c    the packets that a rule selects
- *   fault_when.c      when it applies to them
- *   fault_packets.c   faults of packets
- *   fault_errors.c    errors and events of queue pairs, CQs, SRQs and the device
- *   fault_requests.c  faults of verbs
- *   fault_words.c     words and values
+ *   text.c      rules, and what is common to all of them
+ *   select.c    the packets that a rule selects
+ *   when.c      when it applies to them
+ *   packets.c   faults of packets
+ *   errors.c    errors and events of queue pairs, CQs, SRQs and the device
+ *   requests.c  faults of verbs
+ *   words.c     words and values
  */
-#ifndef XD_FAULT_PARSE_H
-#define XD_FAULT_PARSE_H
+#ifndef XD_FAULTS_PARSE_H
+#define XD_FAULTS_PARSE_H
 
-#include "fault.h"
-#include "fault_words.h"
+#include "daemon/faults/rule.h"
+#include "words.h"
 
 #define XD_FAULT_DELAY_MAX 10000000000ull /* ns: 10 s */
 
@@ -35,4 +35,4 @@ xd_fault_set xd_fault_fail, xd_fault_slow;
 /* NAKs answer received requests: selects no other packets. Returns false if none is left. */
 bool xd_fault_select_requests(struct xd_words *w, struct xd_fault_rule *r);
 
-#endif /* XD_FAULT_PARSE_H */
+#endif /* XD_FAULTS_PARSE_H */
