@@ -14,7 +14,7 @@ boost_test_SRCS := daemon/datapath/boost.c
 boost_test_LIBS := -Wl$(comma)--wrap=setpriority,--wrap=getpriority
 rx_depth_test_SRCS := daemon/xdp/rx_depth.c
 spin_test_SRCS := daemon/datapath/spin.c
-delay_test_SRCS := daemon/faults/delay_queue.c daemon/transport/frame_copy.c
+delay_test_SRCS := daemon/faults/delay_queue.c daemon/transport/wire/frame_copy.c
 seccomp_test_SRCS := $(addprefix daemon/base/,landlock.c seccomp.c)
 spawner_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges.c process.c seccomp.c \
 	spawner.c)

@@ -2,7 +2,7 @@
 FUZZ_DIR := selftests/fuzz
 
 $(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c \
-	$(addprefix daemon/transport/,checksum.c crc.c crc_change.c icrc.c),-lisal -lz))
+	$(addprefix daemon/transport/,wire/checksum.c base/crc.c base/crc_change.c wire/icrc.c),-lisal -lz))
 
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
 	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lz -lpthread)))
@@ -17,7 +17,7 @@ $(eval $(call fuzzer,capture,$(FUZZ_DIR)/capture_fuzz.c \
 	$(addprefix daemon/cli/,capture_check.c capture_direct.c capture_print.c capture_ring.c capture_rings.c pcapng.c),))
 
 $(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(faults_SRCS) $(fault_text_SRCS) \
-	$(addprefix daemon/transport/,crc.c crc_change.c frame_copy.c icrc.c),-lisal -lz -lpthread))
+	$(addprefix daemon/transport/,base/crc.c base/crc_change.c wire/frame_copy.c wire/icrc.c),-lisal -lz -lpthread))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \

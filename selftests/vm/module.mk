@@ -10,7 +10,6 @@ VM_CARDS := $(foreach card,0:virtio-net-pci 1:e1000 2:e1000e 3:vmxnet3,$(foreach
 CM_NEEDS := $$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad
 INTEROP_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_direct rdma_datagram)
 
-$(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel))
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
 	$(BUILD)/vm-root $(addprefix $(BUILD)/selftests/e2e/,hanging_fs rdma_neighbours),parallel))
 $(eval $(call suite,vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop,$(INTEROP_NEEDS),parallel))
@@ -24,6 +23,7 @@ $(eval $(call suite,vm/sysfs,240,$(VM) 230 $(VM_ENV) selftests/vm/guest/sysfs,$$
 $(eval $(call suite,vm/tiers,240,$(VM) 220 $(VM_ENV) bash -c "echo 16 >/proc/sys/vm/nr_hugepages && \
 	$(abspath $(BUILD))/selftests/daemon/tiers",$(BUILD)/selftests/daemon/tiers,parallel))
 
+$(eval $(call suite,long/vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel long))
 $(eval $(call suite,long/vm/interop-socket,1200,$(VM) 1180 $(VM_ENV) XR_IO=socket selftests/vm/guest/interop,\
 	$(INTEROP_NEEDS),parallel long))
 $(eval $(call suite,long/vm/interop-socket-7,1800,$(VM) 1780 -k 7 $(VM_ENV) XR_IO=socket selftests/vm/guest/interop,\
@@ -46,7 +46,7 @@ $(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$
 $(foreach half,host data,$(eval $(call suite,long/vm/$(half),7200,$(VM) 7180 -m 7168 $(VM_CARDS) $(VM_ENV) \
 	selftests/vm/guest/e2e $(half),$(E2E_NEEDS),parallel long)))
 
-# Not part of `check`, which runs the tests tagged `stock` of each file
+# Not part of `check`
 .PHONY: check-vm
 check-vm: try-deps ## run an end-to-end file under Debian's stock kernel in a virtual machine: T=61-other-xdp
 	$(Q)$(MAKE) --no-print-directory $(jobs) all check-vm-needs
