@@ -252,8 +252,7 @@ uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 
 	e->tx_full = false;
 	xt_qp_doorbell(qp, now);
-	for (; visits && !qp->capped && !xt_list_empty(&qp->active_link) && !e->tx_full; visits--) {
-		xt_list_del(&qp->active_link);
+	for (; visits && !e->tx_full && xt_flow_take_qp(qp); visits--) {
 		visit(qp, XT_QP_BUDGET);
 		xt_flush_failed(e);
 	}

@@ -28,6 +28,7 @@
 #include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/base/list.h"
 #include "daemon/transport/waiting/park_pool.h"
+#include "daemon/transport/scheduling/part.h"
 #include "daemon/transport/scheduling/timer.h"
 #include "transport.h"
 #include "daemon/transport/memory/usage.h"

@@ -19,7 +19,7 @@ void xt_qp_stop(struct xt_qp *qp)
 	xt_list_del(&qp->failed_link);
 	xt_timer_remove(qp);
 	xt_flow_set_inflight(qp, 0);
-	qp->stalled = false;
+	qp->req.stalled = false;
 	qp->req.wait = XT_WAIT_NONE;
 	qp->resp.ack_due = XT_ACK_DUE_NONE;
 	xt_park_stop(qp);

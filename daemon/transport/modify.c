@@ -348,7 +348,7 @@ static void clear_state(struct xt_qp *qp)
 	memset(&qp->resp, 0, sizeof(qp->resp));
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->path, 0, sizeof(qp->path));
-	memset(&qp->pace, 0, sizeof(qp->pace));
+	xt_pace_clear(qp);
 	qp->mtu = 0;
 	qp->mtu_shift = 0;
 	qp->ring_bad = qp->drained = qp->no_windows = false;

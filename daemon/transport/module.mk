@@ -53,6 +53,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	rc/gaps.c \
 	rc/place_request.c \
 	rc/place_response.c \
+	rc/psns.c \
 	rc/rd.c \
 	rc/requester.c \
 	rc/resend.c \

@@ -13,6 +13,7 @@
 #include "daemon/transport/loopback/stop.h"
 #include "qp.h"
 #include "daemon/transport/rc/rd.h"
+#include "daemon/transport/rc/rtt.h"
 #include "daemon/transport/queue/rq.h"
 #include "daemon/transport/queue/sq.h"
 #include "daemon/transport/scheduling/timer.h"
@@ -83,7 +84,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->ahs = init->ahs;
 	qp->retry_timer.deadline = qp->rate_timer.deadline = XT_NEVER;
 	qp->retry_timer.slot = qp->rate_timer.slot = XT_NO_TIMER;
-	xt_list_init(&qp->active_link);
+	xt_flow_begin(qp);
 	xt_list_init(&qp->ack_link);
 	xt_list_init(&qp->failed_link);
 	xt_list_init(&qp->ending.poll_link);
@@ -216,14 +217,8 @@ void xt_qp_destroy(struct xt_qp *qp)
 
 void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow)
 {
-	uint32_t inflight = qp->charged;
-
-	xt_flow_forget(qp);
-	xt_flow_set_inflight(qp, 0);
 	xt_park_set_flow(qp, flow);
-	qp->flow = flow;
-	xt_flow_set_inflight(qp, inflight);
-	xt_activate(qp);
+	xt_flow_move(qp, flow);
 }
 
 /* ---- state ------------------------------------------------------------------------------ */
@@ -290,14 +285,13 @@ void xt_qp_mark(const struct xt_qp *qp, struct xt_send_mark *m)
 bool xt_qp_sends(const struct xt_qp *qp, const struct xt_send_mark *m)
 {
 	const struct xt_requester *r = &qp->req;
-	bool active = !xt_list_empty(&qp->active_link) && !qp->capped;
 
 	if (qp->info.state != XR_QPS_RTS)
 		return false;
 	if (xt_unreliable(qp))
 		return xt_diff(r->completed, m->wr) < 0;
-	return (active || qp->park.step[XT_STEP_SEND].waiting) && xt_diff(r->cur, m->wr) < 0 &&
-	       xt_diff(r->next, m->psn) < 0;
+	return (xt_flow_has_turn(qp) || qp->park.step[XT_STEP_SEND].waiting) &&
+	       xt_diff(r->cur, m->wr) < 0 && xt_diff(r->next, m->psn) < 0;
 }
 
 /* ---- statistics ----------------------------------------------------------------------------- */
@@ -316,8 +310,6 @@ void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *s)
 	*s = (struct xt_qp_stats){
 		.counters = qp->counters,
 		.failure = qp->failure,
-		.rtt_least = qp->rtt.least,
-		.rtt_usual = qp->rtt.usual,
 		.sq_psn = r->next & XR_PSN_MASK,
 		.unacked_psn = r->unacked & XR_PSN_MASK,
 		.rq_psn = qp->resp.epsn & XR_PSN_MASK,
@@ -329,7 +321,7 @@ void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *s)
 		.rnr_retries_left = r->rnr_left,
 		.wait = r->wait,
 	};
-	memcpy(s->rtt, qp->rtt.history.bucket, sizeof(s->rtt));
+	xt_rtt_stats(qp, s);
 }
 
 static void add_counters(struct xt_qp_counters *sum, const struct xt_qp_counters *c)
@@ -342,9 +334,7 @@ static void add_counters(struct xt_qp_counters *sum, const struct xt_qp_counters
 void xt_qp_add_traffic(const struct xt_qp *qp, struct xt_traffic *sum)
 {
 	add_counters(&sum->counters, &qp->counters);
-	sum->rtt_sum += qp->rtt.history.sum;
-	for (uint32_t i = 0; i < XT_RTT_BUCKETS; i++)
-		sum->rtt[i] += qp->rtt.history.bucket[i];
+	xt_rtt_add_history(qp, sum);
 }
 
 void xt_traffic_add(struct xt_traffic *sum, const struct xt_traffic *t)

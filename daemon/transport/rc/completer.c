@@ -65,7 +65,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	r->rnr_left = qp->attr.rnr_retry;
 	r->probes = r->looks = 0;
 	r->window = window < r->most ? window : r->most;
-	qp->stalled = false;
+	qp->req.stalled = false;
 	if (r->wait == XT_WAIT_RNR)
 		r->wait = XT_WAIT_NONE;
 	/*

@@ -26,7 +26,7 @@
 
 static void charge(struct xt_qp *qp)
 {
-	uint32_t inflight = qp->stalled ? 0 : qp->req.next - qp->req.unacked;
+	uint32_t inflight = qp->req.stalled ? 0 : qp->req.next - qp->req.unacked;
 
 	xt_flow_set_inflight(qp, inflight);
 }
@@ -66,18 +66,18 @@ static uint64_t next_probe(const struct xt_qp *qp)
 
 static void set_timer(struct xt_qp *qp)
 {
-	uint64_t stall_at = qp->stalled ? XT_NEVER : qp->stall_at;
+	uint64_t stall_at = qp->req.stalled ? XT_NEVER : qp->req.stall_at;
 
-	xt_timer_set_retry(qp, earlier(qp->ack_deadline, earlier(qp->probe_at, stall_at)));
+	xt_timer_set_retry(qp, earlier(qp->req.ack_deadline, earlier(qp->req.probe_at, stall_at)));
 }
 
 void xt_req_arm_ack_timer(struct xt_qp *qp)
 {
 	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
 
-	qp->ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
-	qp->probe_at = timeout == XT_NEVER || qp->path.loopback ? XT_NEVER : next_probe(qp);
-	qp->stall_at = now + STALL_NS;
+	qp->req.ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
+	qp->req.probe_at = timeout == XT_NEVER || qp->path.loopback ? XT_NEVER : next_probe(qp);
+	qp->req.stall_at = now + STALL_NS;
 	set_timer(qp);
 }
 
@@ -303,7 +303,7 @@ static void probe(struct xt_qp *qp)
 	}
 	if (r->probes < EARLY_PROBES + MAX_DOUBLINGS)
 		r->probes++;
-	qp->probe_at = next_probe(qp);
+	qp->req.probe_at = next_probe(qp);
 }
 
 /* The timer has expired before the timeout of the program. */
@@ -311,10 +311,10 @@ static void overdue(struct xt_qp *qp)
 {
 	uint64_t now = qp->engine->now;
 
-	if (now >= qp->probe_at)
+	if (now >= qp->req.probe_at)
 		probe(qp);
-	if (now >= qp->stall_at) {
-		qp->stalled = true;
+	if (now >= qp->req.stall_at) {
+		qp->req.stalled = true;
 		charge(qp);
 	}
 	set_timer(qp);
@@ -335,7 +335,7 @@ void xt_req_timeout(struct xt_qp *qp)
 		xt_req_arm_ack_timer(qp);
 		return;
 	}
-	if (qp->engine->now < qp->ack_deadline) {
+	if (qp->engine->now < qp->req.ack_deadline) {
 		overdue(qp);
 		return;
 	}

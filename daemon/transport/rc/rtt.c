@@ -138,6 +138,20 @@ uint64_t xt_rtt_varies(const struct xt_qp *qp)
 	return ns < UNKNOWN_NS ? ns : UNKNOWN_NS;
 }
 
+void xt_rtt_stats(const struct xt_qp *qp, struct xt_qp_stats *s)
+{
+	s->rtt_least = qp->rtt.least;
+	s->rtt_usual = qp->rtt.usual;
+	memcpy(s->rtt, qp->rtt.history.bucket, sizeof(s->rtt));
+}
+
+void xt_rtt_add_history(const struct xt_qp *qp, struct xt_traffic *sum)
+{
+	sum->rtt_sum += qp->rtt.history.sum;
+	for (uint32_t i = 0; i < XT_RTT_BUCKETS; i++)
+		sum->rtt[i] += qp->rtt.history.bucket[i];
+}
+
 bool xt_rtt_queued(const struct xt_qp *qp)
 {
 	return qp->rtt.recent > 3ull * qp->rtt.least;

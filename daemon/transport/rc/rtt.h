@@ -55,4 +55,9 @@ uint64_t xt_rtt_varies(const struct xt_qp *qp);
 /* Returns true if packets seem to wait in queues: the last round trips took much longer. */
 bool xt_rtt_queued(const struct xt_qp *qp);
 
+/* Sets the fields of round trips. */
+void xt_rtt_stats(const struct xt_qp *qp, struct xt_qp_stats *s);
+/* Adds the round trips of the QP to a sum. */
+void xt_rtt_add_history(const struct xt_qp *qp, struct xt_traffic *sum);
+
 #endif /* XT_RTT_H */

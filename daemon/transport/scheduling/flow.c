@@ -14,7 +14,7 @@
 #define MAX_EXCESS (16 * XT_QUANTUM)
 
 #define OF_LINK(l) ((struct xt_flow *)((char *)(l)-offsetof(struct xt_flow, link)))
-#define OF_ACTIVE_LINK(l) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, active_link)))
+#define OF_ACTIVE_LINK(l) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, turn.link)))
 
 void xt_flow_init(struct xt_flow *f, struct xt_engine *e)
 {
@@ -88,28 +88,59 @@ bool xt_engine_competes(const struct xt_engine *e)
 
 void xt_activate(struct xt_qp *qp)
 {
-	if (qp->capped)
+	if (qp->turn.capped)
 		xt_flow_forget(qp);
-	if (xt_list_empty(&qp->active_link))
-		xt_list_add_tail(&qp->flow->active, &qp->active_link);
+	if (xt_list_empty(&qp->turn.link))
+		xt_list_add_tail(&qp->flow->active, &qp->turn.link);
 	schedule(qp->flow);
 }
 
 void xt_flow_cap(struct xt_qp *qp)
 {
-	if (!xt_list_empty(&qp->active_link))
+	if (!xt_list_empty(&qp->turn.link))
 		return;
 	/* a QP that could not send although it was its turn keeps its place */
-	xt_list_add_tail(qp->lifted ? qp->flow->capped.next : &qp->flow->capped, &qp->active_link);
-	qp->lifted = false;
-	qp->capped = true;
+	xt_list_add_tail(qp->turn.lifted ? qp->flow->capped.next : &qp->flow->capped,
+			 &qp->turn.link);
+	qp->turn.lifted = false;
+	qp->turn.capped = true;
 	qp->flow->room = false;
+}
+
+void xt_flow_begin(struct xt_qp *qp)
+{
+	xt_list_init(&qp->turn.link);
+}
+
+bool xt_flow_has_turn(const struct xt_qp *qp)
+{
+	return !xt_list_empty(&qp->turn.link) && !qp->turn.capped;
+}
+
+bool xt_flow_take_qp(struct xt_qp *qp)
+{
+	bool has = xt_flow_has_turn(qp);
+
+	if (has)
+		xt_list_del(&qp->turn.link);
+	return has;
+}
+
+void xt_flow_move(struct xt_qp *qp, struct xt_flow *to)
+{
+	uint32_t inflight = qp->turn.charged;
+
+	xt_flow_forget(qp);
+	xt_flow_set_inflight(qp, 0);
+	qp->flow = to;
+	xt_flow_set_inflight(qp, inflight);
+	xt_activate(qp);
 }
 
 void xt_flow_forget(struct xt_qp *qp)
 {
-	xt_list_del(&qp->active_link);
-	qp->capped = false;
+	xt_list_del(&qp->turn.link);
+	qp->turn.capped = false;
 }
 
 void xt_flow_charge(struct xt_flow *f, uint32_t bytes)
@@ -127,7 +158,7 @@ static void lift_cap(struct xt_flow *f)
 	if (!f->room || xt_list_empty(&f->capped))
 		return;
 	qp = OF_ACTIVE_LINK(f->capped.next);
-	qp->lifted = true;
+	qp->turn.lifted = true;
 	xt_activate(qp);
 }
 
@@ -171,7 +202,7 @@ struct xt_qp *xt_flow_take(struct xt_flow *f)
 {
 	struct xt_qp *qp = OF_ACTIVE_LINK(f->active.next);
 
-	xt_list_del(&qp->active_link);
+	xt_list_del(&qp->turn.link);
 	return qp;
 }
 
@@ -182,17 +213,17 @@ void xt_flow_set_inflight(struct xt_qp *qp, uint32_t packets)
 	struct xt_flow *f = qp->flow;
 	uint32_t before = f->inflight;
 
-	if (packets < qp->charged) {
+	if (packets < qp->turn.charged) {
 		f->room = true;
 		if (!xt_list_empty(&f->capped))
 			schedule(f);
 	}
-	f->busy += (packets != 0) - (qp->charged != 0);
-	if (packets > qp->charged)
-		qp->lifted = false;
-	f->inflight += packets - qp->charged;
+	f->busy += (packets != 0) - (qp->turn.charged != 0);
+	if (packets > qp->turn.charged)
+		qp->turn.lifted = false;
+	f->inflight += packets - qp->turn.charged;
 	f->engine->flows_in_flight += (f->inflight != 0) - (before != 0);
-	qp->charged = packets;
+	qp->turn.charged = packets;
 }
 
 /* Divides the engine's window equally among the flows that have packets in flight. */
@@ -222,7 +253,7 @@ bool xt_flow_full_for_read(const struct xt_qp *qp, uint32_t own, uint32_t n)
 	if (window > 2 * n)
 		window -= n; /* leaves room for a first READ */
 	if (!own)
-		return f->inflight > window || (others_wait && !qp->lifted);
+		return f->inflight > window || (others_wait && !qp->turn.lifted);
 	return own + n > window / f->busy || f->inflight + n > window || others_wait;
 }
 
@@ -239,8 +270,8 @@ bool xt_flow_full(const struct xt_qp *qp, uint32_t own, uint32_t n)
 		return false;
 	window = window_of(f);
 	/* `own` is newer than the number that the flow has */
-	inflight = f->inflight - qp->charged + own + n;
-	reserve = f->inflight == qp->charged ? 0 : window / 4;
+	inflight = f->inflight - qp->turn.charged + own + n;
+	reserve = f->inflight == qp->turn.charged ? 0 : window / 4;
 	if (inflight <= window - reserve)
 		return false;
 	part = window / f->busy < LITTLE ? window / f->busy : LITTLE;

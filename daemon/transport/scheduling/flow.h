@@ -55,8 +55,16 @@ void xt_flow_end(struct xt_flow *f);
 void xt_activate(struct xt_qp *qp);
 /* Moves a QP that is not active to the list of those that wait for the flow's window. */
 void xt_flow_cap(struct xt_qp *qp);
+/* The QP is new. */
+void xt_flow_begin(struct xt_qp *qp);
+/* The QP moves to another flow of its engine. */
+void xt_flow_move(struct xt_qp *qp, struct xt_flow *to);
 /* Removes the QP from the lists of its flow. */
 void xt_flow_forget(struct xt_qp *qp);
+/* Returns true if the QP will be visited: it may have something to send. */
+bool xt_flow_has_turn(const struct xt_qp *qp);
+/* The same for a QP that is visited out of turn: takes it out of the list of its flow. */
+bool xt_flow_take_qp(struct xt_qp *qp);
 /* Updates how many packets the QP has in flight. */
 void xt_flow_set_inflight(struct xt_qp *qp, uint32_t packets);
 /* Returns true if the flow's window has no room for n packets of a QP that has `own` in flight. */

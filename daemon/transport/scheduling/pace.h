@@ -56,4 +56,10 @@ static inline bool xt_pace_last(const struct xt_qp *qp, uint32_t bytes)
 	return qp->pace.rate && xt_pace_limited_last(qp, bytes);
 }
 
+/* The QP has no rate limit any more. */
+static inline void xt_pace_clear(struct xt_qp *qp)
+{
+	qp->pace = (struct xt_pace){ 0 };
+}
+
 #endif /* XT_PACE_H */

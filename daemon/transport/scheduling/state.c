@@ -8,7 +8,7 @@
 #include "daemon/transport/engine.h"
 #include "daemon/transport/qp.h"
 
-/* ---- states and PSNs for others ------------------------------------------------------------- */
+/* ---- states for others ------------------------------------------------------------- */
 
 /* The QP of the GSI is always there, and its datagrams are few. */
 static void count_receivers(struct xt_qp *qp, int change)
@@ -36,13 +36,6 @@ void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 	if (qp->rq_ring)
 		__atomic_store_n(&qp->rq_ring->word, state, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-void xt_qp_store_psns(struct xt_qp *qp)
-{
-	__atomic_store_n(&qp->psn->expected, qp->resp.epsn & XR_PSN_MASK, __ATOMIC_RELAXED);
-	__atomic_store_n(&qp->psn->unacked, qp->req.unacked & XR_PSN_MASK, __ATOMIC_RELAXED);
-	__atomic_store_n(&qp->psn->next, qp->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
 }
 
 /* ---- failures ------------------------------------------------------------------------------- */

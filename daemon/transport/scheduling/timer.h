@@ -16,14 +16,6 @@ struct xt_timer {
 	uint32_t slot;	   /* in the heap; XT_NO_TIMER: not in it */
 };
 
-/* State of a rate limit (pace.h), in ns of the engine's clock */
-struct xt_pace {
-	uint64_t paid_until; /* when all packets sent would have passed at that rate */
-	uint64_t ahead;	     /* how far paid_until may be ahead of now */
-	uint64_t pause;	     /* for which a QP waits at least, so that packets go in batches */
-	uint32_t rate;	     /* kbit/s; 0: no limit */
-};
-
 struct xt_heap_entry {
 	uint64_t when;		/* may be earlier than the timer's deadline, never later */
 	void *owner;		/* QP or CQ */

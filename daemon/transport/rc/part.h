@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The parts of a QP that are the requester and the responder, with the round-trip time of the
+ * requester's packets. UC and loopback use them as well.
+ */
+#ifndef XT_RC_PART_H
+#define XT_RC_PART_H
+
+#include "daemon/transport/queue/part.h"
+#include "daemon/transport/transport.h"
+
+/* ACKs are requested at least this often, so that a full window always has one outstanding. */
+#define XT_ACK_EVERY 16
+
+enum xt_wait {
+	XT_WAIT_NONE,
+	XT_WAIT_ACK,	     /* packets are in flight */
+	XT_WAIT_RNR,	     /* an RNR NAK was received; loopback: the peer has no receive */
+	XT_WAIT_UNREACHABLE, /* loopback: the peer does not exist or cannot receive */
+};
+
+/* READ requests with gaps that were requested again, at most */
+#define XT_ASKED 16
+
+/* The last repetition of a READ request, or of an atomic */
+struct xt_asked {
+	uint32_t first;	   /* PSN of that request */
+	uint32_t psn, end; /* PSNs that were requested again */
+	uint32_t next;	   /* xt_requester.next then */
+	uint32_t order;	   /* among all such repetitions */
+	uint64_t at;	   /* time */
+};
+
+/* The send queue and the requester, see requester.c */
+struct xt_requester {
+	/* SQ indices, free-running: completed <= retired <= cur <= loaded <= producer */
+	uint32_t completed; /* oldest without completion */
+	uint32_t retired;   /* oldest that the peer has not answered; differs for posted READs */
+	uint32_t cur;	    /* the one that `next` belongs to */
+	uint32_t loaded;    /* first one not copied from the ring */
+	uint32_t producer;  /* as last read */
+	struct xt_wc_error failure; /* of `completed`, until the QP is flushed; status 0: none */
+
+	/* PSNs: unacked <= next <= max */
+	uint32_t unacked;  /* oldest not acknowledged */
+	uint32_t next;	   /* to be sent next; goes back for retries */
+	uint32_t max;	   /* one beyond the highest ever sent */
+	uint32_t load_psn; /* first of the next work request that is loaded */
+
+	uint32_t ssn;	       /* of the latest message loaded, IBTA 9.7.7.2 */
+	uint32_t lsn;	       /* last message that the peer has a receive for */
+	uint32_t rd_inflight;  /* requests in [unacked, next) that count against max_rd_atomic */
+	uint32_t rd_last;      /* SQ index behind the latest of these that was loaded */
+	uint32_t window;       /* packets that may be in flight now */
+	uint32_t most;	       /* largest window */
+	uint32_t since_ackreq; /* packets sent since the last one that requests a response */
+	uint32_t ackreq_psn;   /* PSN of that packet */
+	bool credits;	       /* lsn is valid */
+	uint32_t takes_end;    /* PSN behind the last packet sent that takes a receive */
+	uint32_t executed;     /* the peer has executed the requests before this PSN */
+	bool nak;	       /* and has asked for the request at it */
+
+	/* Packets [again, again_end) are to be sent again before `next`. */
+	uint32_t again, again_end;
+	uint32_t again_index; /* SQ index at or before the work request of `again` */
+	uint32_t again_next;  /* packets before it arrive before those sent again do, or are lost */
+	uint32_t again_sent;  /* `next` when packets were sent again last */
+	uint32_t lost;	      /* packets that are sent again for the next loss */
+	bool probed;	      /* they were sent again without a sign of loss */
+	bool kept;	      /* the peer has kept packets behind those that were sent again */
+	uint64_t again_at;    /* time of that loss */
+	uint32_t shrunk_psn;  /* losses before it have shrunk the window already */
+
+	/* Missing READ responses, see gaps.h */
+	bool gaps; /* there may be gaps to be requested */
+	uint32_t asked_count;
+	uint32_t asks, answered; /* order of the latest repetition, and of that answered last */
+	struct xt_asked asked[XT_ASKED];
+
+	uint64_t ack_deadline, probe_at, stall_at; /* see resend.c; ns */
+	bool stalled; /* no response for a long time: its packets do not count in the window */
+	uint8_t retry_left;
+	uint8_t rnr_left;
+	uint8_t wait;	      /* enum xt_wait */
+	uint8_t probes;	      /* sent since the last progress */
+	uint8_t looks;	      /* of a loopback peer for a receive, since the last progress */
+	uint8_t read_packets; /* longest READ request on the wire, in response packets */
+};
+
+/* Round-trip time of packets that request a response, see rtt.c; ns */
+struct xt_rtt {
+	bool timed;		   /* a packet is being timed: */
+	bool asked;		   /* its response was asked for */
+	uint32_t psn;		   /* its PSN */
+	uint64_t sent_at;	   /* when it was sent */
+	uint32_t least;		   /* shortest time, rises slowly; 0: no packet was timed yet */
+	uint32_t recent;	   /* of the last few packets */
+	uint32_t usual, deviation; /* smoothed time, and smoothed difference from it */
+	uint32_t doubts;	   /* responses that were asked for, without a sample since */
+	uint32_t backoff;	   /* a response that was asked for took so long; 0: see rtt.c */
+	bool again;		   /* the packet that is timed was sent again */
+	uint32_t again_usual, again_deviation; /* the same of packets that were sent again */
+	struct xt_rtt_history {
+		uint64_t sum;
+		uint32_t bucket[XT_RTT_BUCKETS];
+	} history; /* since the QP was created */
+};
+
+/* A request with a response other than an ACK, kept so that the response can be repeated */
+struct xt_rd {
+	uint64_t va;
+	uint64_t value; /* atomics: the value before */
+	uint32_t rkey;
+	uint32_t pd;
+	uint32_t len;
+	uint32_t psn;
+	uint32_t npsn;
+	uint8_t kind; /* enum xt_wr_kind */
+};
+
+/* Response packets to be sent again: [next, end) of those of an entry */
+struct xt_repeat {
+	uint32_t index; /* of the entry, see xt_responder.rd */
+	uint32_t first, next, end;
+};
+
+/* The ACK or NAK to be sent behind the READ responses */
+enum xt_ack_due {
+	XT_ACK_DUE_NONE,
+	XT_ACK_DUE_ACK,
+	XT_ACK_DUE_SEQ_NAK,
+	XT_ACK_DUE_RNR_NAK,
+	XT_ACK_DUE_NAK, /* last packet of a QP in ERR */
+};
+
+struct xt_responder {
+	uint32_t epsn; /* expected; UD: number of datagrams received */
+	uint32_t seen; /* one beyond the highest PSN received out of sequence */
+	uint32_t msn;
+	uint32_t unacked;  /* packets accepted since the last ACK */
+	uint8_t kind;	   /* enum xt_wr_kind of the message being received */
+	uint8_t ack_due;   /* enum xt_ack_due */
+	uint8_t nak_code;  /* XT_ACK_DUE_NAK: enum xr_nak */
+	bool also_ack;	   /* an ACK is due before the NAK that is due */
+	bool nak_sent;	   /* a NAK for the present gap was sent */
+	bool rnr_sent;	   /* an RNR NAK was sent: the peer sends all that follows again */
+	uint16_t ahead;	   /* packets received ahead of sequence since that NAK */
+	uint32_t nak_psn;  /* XT_ACK_DUE_NAK */
+	bool comm_est;	   /* IBV_EVENT_COMM_EST was raised */
+	uint8_t rnr_timer; /* XT_ACK_DUE_RNR_NAK */
+	uint32_t pd;	   /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
+	uint32_t srqn;	   /* XRC: SRQ number of that request */
+	bool invalidated;  /* that request has invalidated its key, and is not complete */
+
+	/* message being received */
+	uint32_t length; /* WRITE: from the RETH */
+	uint32_t done;	 /* bytes placed */
+	uint32_t rkey;
+	uint64_t va;
+
+	/*
+	 * READs and atomics: entries [rd_tail - rd_kept, rd_tail) are kept. Responses to entries
+	 * from rd_cur on are still to be sent for the first time, after all that are repeated.
+	 */
+	uint32_t rd_tail, rd_kept, rd_cur;
+	uint32_t rd_pos; /* next response packet of rd_cur */
+	uint32_t repeat_head, repeat_tail;
+	/* not used if the QP has a struct xt_many_rd */
+	struct xt_repeat repeat[XT_FEW_RD_ATOMIC];
+	struct xt_rd rd[XT_FEW_RD_ATOMIC];
+};
+
+/* For QPs with max_dest_rd_atomic above XT_FEW_RD_ATOMIC */
+struct xt_many_rd {
+	struct xt_repeat repeat[XT_MAX_RD_ATOMIC];
+	struct xt_rd rd[XT_MAX_RD_ATOMIC];
+};
+
+#endif /* XT_RC_PART_H */
