@@ -5,48 +5,60 @@
 
 #include "json.h"
 
+/* One thread writes a text: its characters need no locks, which would take most of the time. */
 static void put_string(struct json *j, const char *s)
 {
-	putc('"', j->f);
+	putc_unlocked('"', j->f);
 	for (; *s; s++) {
 		if (*s == '"' || *s == '\\')
 			fprintf(j->f, "\\%c", *s);
 		else if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f)
 			fprintf(j->f, "\\u%04x", (unsigned char)*s);
 		else
-			putc(*s, j->f);
+			putc_unlocked(*s, j->f);
 	}
-	putc('"', j->f);
+	putc_unlocked('"', j->f);
 }
 
 static void next(struct json *j, const char *name)
 {
 	if (j->comma)
-		putc(',', j->f);
+		putc_unlocked(',', j->f);
 	j->comma = true;
 	if (name) {
 		put_string(j, name);
-		putc(':', j->f);
+		putc_unlocked(':', j->f);
 	}
 }
 
 void json_begin(struct json *j, const char *name, char bracket)
 {
 	next(j, name);
-	putc(bracket, j->f);
+	putc_unlocked(bracket, j->f);
 	j->comma = false;
+	if (j->watch)
+		j->watch->depth++;
 }
 
 void json_end(struct json *j, char bracket)
 {
-	putc(bracket, j->f);
+	putc_unlocked(bracket, j->f);
 	j->comma = true;
+	if (j->watch)
+		j->watch->depth--;
+}
+
+static bool is_watched(const struct json *j, const char *name)
+{
+	return j->watch && j->watch->depth == 1 && name;
 }
 
 void json_text(struct json *j, const char *name, const char *s)
 {
 	next(j, name);
 	put_string(j, s);
+	if (is_watched(j, name))
+		j->watch->text(j->watch, name, s);
 }
 
 void json_no_value(struct json *j, const char *name)
@@ -58,9 +70,12 @@ void json_no_value(struct json *j, const char *name)
 /* Parsers of JSON refuse larger numbers than those of 63 bits. */
 void json_number(struct json *j, const char *name, uint64_t n)
 {
+	if (n > INT64_MAX)
+		n = INT64_MAX;
 	next(j, name);
-	fprintf(j->f, "%llu",
-		n > INT64_MAX ? (unsigned long long)INT64_MAX : (unsigned long long)n);
+	fprintf(j->f, "%llu", (unsigned long long)n);
+	if (is_watched(j, name))
+		j->watch->number(j->watch, name, n);
 }
 
 void json_hex(struct json *j, const char *name, uint64_t n)
@@ -75,6 +90,8 @@ void json_boolean(struct json *j, const char *name, bool b)
 {
 	next(j, name);
 	fputs(b ? "true" : "false", j->f);
+	if (is_watched(j, name))
+		j->watch->boolean(j->watch, name, b);
 }
 
 void json_address(struct json *j, const char *name, const struct xr_addr *a)

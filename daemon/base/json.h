@@ -9,9 +9,18 @@
 
 #include <xroce/tables.h>
 
+/* Sees the members of an object while it is written, but not those of objects within it. */
+struct json_watch {
+	void (*text)(struct json_watch *w, const char *name, const char *s);
+	void (*number)(struct json_watch *w, const char *name, uint64_t n);
+	void (*boolean)(struct json_watch *w, const char *name, bool b);
+	uint32_t depth; /* of brackets; 0 before the object is opened */
+};
+
 struct json {
 	FILE *f;
-	bool comma; /* the next value needs a comma before it */
+	bool comma;		  /* the next value needs a comma before it */
+	struct json_watch *watch; /* NULL: none */
 };
 
 /* Opens an object or a list ('{' or '['), and closes it ('}' or ']'). */

@@ -365,7 +365,7 @@ static uint64_t direct_contexts(struct capture *c)
 	json_t *root = NULL;
 	json_int_t n;
 
-	if (!cli_client_show(&c->client, XR_SHOW_STATUS, &text))
+	if (!cli_client_show(&c->client, XR_SHOW_STATUS, NULL, &text))
 		root = cli_parse(text);
 	n = json_integer_value(json_object_get(json_object_get(root, "slots"), "lent"));
 	json_decref(root);

@@ -100,6 +100,8 @@ void cli_command_help(const struct cli_command *c);
 /* Like xp_sockets_list(), but prints an error if it returns NULL. */
 char **cli_devices(const struct cli *cli);
 
+struct cli_selection;
+
 struct cli_client {
 	struct xp_conn conn;
 	char path[XP_SOCKET_PATH_MAX];
@@ -111,7 +113,13 @@ struct cli_client {
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device);
 void cli_client_close(struct cli_client *c);
 int cli_client_call(struct cli_client *c, struct xp_call *call);
-int cli_client_show(struct cli_client *c, uint32_t what, char **text); /* the caller frees *text */
+/*
+ * Gets a reply of the daemon (docs/show.md), which the caller frees; of a list, the rows that a
+ * selection names, or all (s: NULL). A list comes in pieces, between which the daemon serves
+ * others. Daemons of earlier versions send all rows.
+ */
+int cli_client_show(struct cli_client *c, uint32_t what, const struct cli_selection *s,
+		    char **text);
 int cli_client_set_fault(struct cli_client *c, const char *rules);
 
 /* Prints the error, unless err is 0. Returns the exit status. */
@@ -146,6 +154,19 @@ int cli_filter(const struct cli *cli, json_t *list);
  * several with commas.
  */
 bool cli_matches(const struct cli *cli, const json_t *row);
+
+/*
+ * The rows that the daemon shall send, for struct xr_show_req: pairs of texts. What does not fit
+ * into a request is left out, so the caller filters the rows again.
+ */
+struct cli_selection {
+	char text[4096];
+	size_t length;
+	unsigned int pairs;
+};
+void cli_select(struct cli_selection *s, const char *names, const char *values);
+/* Adds the values of cli->filter and cli->state, which were checked. */
+void cli_select_filters(const struct cli *cli, struct cli_selection *s);
 
 /* Checks cli->filter before there are rows. Returns the exit status. */
 int cli_check_filters(const struct cli *cli);

@@ -13,6 +13,12 @@
 /* Longest SHOW reply. The maximum of eight million regions takes 1.5 GB. */
 #define TEXT_MAX (2u << 30)
 
+/* The text of a list that has arrived so far */
+struct rows {
+	char *text;
+	size_t length, room;
+};
+
 char **cli_devices(const struct cli *cli)
 {
 	char **names = xp_sockets_list(cli->runtime_dir);
@@ -72,15 +78,34 @@ static int read_all(int fd, char **text)
 	return 0;
 }
 
-int cli_client_show(struct cli_client *c, uint32_t what, char **text)
+static struct xr_show_req *new_request(uint32_t what, const struct cli_selection *s, size_t *size)
 {
-	struct xr_show_req req = { .what = what };
+	size_t length = s ? s->length : 0;
+	struct xr_show_req *req = malloc(sizeof(*req) + length);
+
+	if (!req)
+		return NULL;
+	*req = (struct xr_show_req){
+		.what = what,
+		.flags = XR_SHOW_PIECES,
+		.length = (uint32_t)length,
+	};
+	if (length)
+		memcpy(req->select, s->text, length);
+	*size = sizeof(*req) + length;
+	return req;
+}
+
+/* Gets the text of one reply, and the place of the next one; 0: there is none. */
+static int show_piece(struct cli_client *c, const struct xr_show_req *req, size_t size, char **text,
+		      uint64_t *next)
+{
 	struct xr_show_rep rep;
 	int fd, err;
 	struct xp_call show = {
 		.type = XR_MSG_SHOW,
-		.req = &req,
-		.req_len = sizeof(req),
+		.req = req,
+		.req_len = size,
 		.rep = &rep,
 		.rep_len = sizeof(rep),
 		.rep_fds = &fd,
@@ -94,6 +119,77 @@ int cli_client_show(struct cli_client *c, uint32_t what, char **text)
 		return -EPROTO;
 	err = read_all(fd, text);
 	close(fd);
+	*next = rep.next;
+	return err;
+}
+
+/* Adds the rows of a piece to a list, which becomes the text of one list. */
+static int join(struct rows *list, const char *piece)
+{
+	size_t n = strlen(piece), length = list->length;
+	char *text;
+
+	if (n < 2 || piece[0] != '[' || piece[n - 1] != ']')
+		return -EPROTO;
+	if (n == 2 && length)
+		return 0;
+	if (length + n > TEXT_MAX)
+		return -EFBIG;
+	if (length + n + 1 > list->room) {
+		list->room = 2 * (length + n + 1);
+		text = realloc(list->text, list->room);
+		if (!text)
+			return -ENOMEM;
+		list->text = text;
+	}
+	/* The bracket of the rows so far becomes a comma, unless there are none. */
+	if (length > 2) {
+		list->text[length - 1] = ',';
+		memcpy(list->text + length, piece + 1, n);
+		list->length = length + n - 1;
+	} else {
+		memcpy(list->text, piece, n + 1);
+		list->length = n;
+	}
+	return 0;
+}
+
+/* text: the first piece, which belongs to this function. Stores the whole list there. */
+static int show_rest(struct cli_client *c, struct xr_show_req *req, size_t size, char **text,
+		     uint64_t next)
+{
+	struct rows list = { 0 };
+	int err = join(&list, *text);
+
+	while (!err && next) {
+		free(*text);
+		*text = NULL;
+		req->from = next;
+		err = show_piece(c, req, size, text, &next);
+		if (!err)
+			err = join(&list, *text);
+	}
+	free(*text);
+	*text = err ? NULL : list.text;
+	if (err)
+		free(list.text);
+	return err;
+}
+
+int cli_client_show(struct cli_client *c, uint32_t what, const struct cli_selection *s, char **text)
+{
+	size_t size;
+	struct xr_show_req *req = new_request(what, s, &size);
+	uint64_t next = 0;
+	int err;
+
+	*text = NULL;
+	if (!req)
+		return -ENOMEM;
+	err = show_piece(c, req, size, text, &next);
+	if (!err && next)
+		err = show_rest(c, req, size, text, next);
+	free(req);
 	return err;
 }
 

@@ -203,7 +203,7 @@ int cli_fault(struct cli *cli, int argc, char **argv)
 	err = cli_client_open(&c, cli, argv[first]);
 	if (!err)
 		err = rules ? cli_client_set_fault(&c, rules)
-			    : cli_client_show(&c, XR_SHOW_STATUS, &text);
+			    : cli_client_show(&c, XR_SHOW_STATUS, NULL, &text);
 	cli_client_close(&c);
 	status = cli_client_explain(&c, "fault", err);
 	if (text)

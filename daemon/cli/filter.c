@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Filters and order of the rows of a list: pairs of the name of a member and a value. */
-#include <arpa/inet.h>
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#include <xroce/show.h>
 
 #include "cli.h"
 
@@ -58,78 +58,28 @@ static int member(const struct cli *cli, const json_t *row, const char *word, co
 
 /* ---- values ---------------------------------------------------------------------- */
 
-static bool is_number(const char *word, unsigned long long *n)
-{
-	char *end;
-
-	errno = 0;
-	*n = strtoull(word, &end, 0);
-	return end != word && !*end && !errno && *word >= '0' && *word <= '9';
-}
-
-/* Stores an address, an IPv4 one as the GID that stands for it. */
-static bool is_address(const char *text, struct in6_addr *a)
-{
-	*a = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
-	return inet_pton(AF_INET, text, &a->s6_addr[12]) == 1 || inet_pton(AF_INET6, text, a) == 1;
-}
-
-/* Addresses have several spellings. */
-static bool same_address(const char *a, const char *b)
-{
-	struct in6_addr x, y;
-
-	return is_address(a, &x) && is_address(b, &y) && !memcmp(&x, &y, sizeof(x));
-}
-
-static bool equals(const json_t *v, const char *word)
-{
-	unsigned long long n;
-
-	if (json_is_string(v))
-		return !strcasecmp(json_string_value(v), word) ||
-		       same_address(json_string_value(v), word);
-	if (json_is_boolean(v))
-		return !strcmp(word, json_is_true(v) ? "yes" : "no");
-	return json_is_integer(v) && is_number(word, &n) &&
-	       (unsigned long long)json_integer_value(v) == n;
-}
-
-/* Returns true if `holds` returns true for one of the words that commas separate. */
-static bool any(const char *words, bool (*holds)(const json_t *v, const char *word),
-		const json_t *v)
-{
-	char *copy = strdup(words), *word, *save = NULL;
-	bool found = false;
-
-	if (!copy)
-		abort(); /* out of memory for a few bytes */
-	for (word = strtok_r(copy, ",", &save); word && !found; word = strtok_r(NULL, ",", &save))
-		found = holds(v, word);
-	free(copy);
-	return found;
-}
-
 static bool has_value(const json_t *v, const char *words)
 {
-	return v && (equals(v, words) || any(words, equals, v));
+	if (json_is_string(v))
+		return xr_text_matches(json_string_value(v), words);
+	if (json_is_boolean(v))
+		return xr_boolean_matches(json_is_true(v), words);
+	return json_is_integer(v) && xr_number_matches((uint64_t)json_integer_value(v), words);
 }
 
-static bool never_equals(const json_t *v, const char *word)
+static enum xr_member_type type_of(const json_t *v)
 {
-	unsigned long long n;
-
-	if (json_is_boolean(v))
-		return strcmp(word, "yes") && strcmp(word, "no");
-	return json_is_number(v) && !is_number(word, &n);
+	return json_is_boolean(v) ? XR_BOOLEAN : json_is_number(v) ? XR_NUMBER : XR_TEXT;
 }
 
 /* v: of any row; the values of a member have the same type in all */
 static int check_value(const struct cli *cli, const char *name, const json_t *v, const char *words)
 {
+	size_t n;
+
 	if (json_is_object(v) || json_is_array(v))
 		return cli_usage(cli, "'%s' has several values", name);
-	if (!any(words, never_equals, v))
+	if (!xr_wrong_word(type_of(v), words, &n))
 		return CLI_OK;
 	return cli_usage(cli, "%s: '%s' is %s", name, words,
 			 json_is_boolean(v) ? "neither 'yes' nor 'no'" : "no number");
@@ -210,6 +160,32 @@ int cli_complete_filters(struct cli *cli)
 	int status = complete(cli, cli_template(cli), &all, &sort);
 
 	return status == CLI_OK && sort ? cli_usage(cli, "events have no order") : status;
+}
+
+void cli_select(struct cli_selection *s, const char *names, const char *values)
+{
+	size_t n = strlen(names) + 1, m = strlen(values) + 1;
+
+	if (s->pairs == XR_SHOW_SELECT_MAX || n + m > sizeof(s->text) - s->length)
+		return;
+	memcpy(s->text + s->length, names, n);
+	memcpy(s->text + s->length + n, values, m);
+	s->length += n + m;
+	s->pairs++;
+}
+
+void cli_select_filters(const struct cli *cli, struct cli_selection *s)
+{
+	const json_t *row = cli_template(cli);
+	const char *name;
+
+	for (int i = 0; i + 1 < cli->filters; i += 2)
+		if (strcmp(cli->filter[i], SORT) &&
+		    member(cli, row, cli->filter[i], &name) == CLI_OK)
+			cli_select(s, name, cli->filter[i + 1]);
+	if (cli->state)
+		cli_select(s, json_object_get(row, "cm_state") ? "state,cm_state" : "state",
+			   cli->state);
 }
 
 /* Stores the rows that have the values. Returns their number. */

@@ -95,7 +95,7 @@ static int fetch(const struct cli *cli, const char *device, struct text *t)
 	int err = cli_client_open(&c, cli, device);
 
 	if (!err)
-		err = cli_client_show(&c, XR_SHOW_METRICS, &t->data);
+		err = cli_client_show(&c, XR_SHOW_METRICS, NULL, &t->data);
 	cli_client_close(&c);
 	err = cli_client_explain(&c, cli->command->name, err);
 	if (err == CLI_OK && !split(t))

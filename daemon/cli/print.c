@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <xroce/show.h>
+
 #include "cli.h"
 
 #define INDENT 2
@@ -440,7 +442,7 @@ static bool is_in(const json_t *row, const char *name, const char *state)
 {
 	const char *s = json_string_value(json_object_get(row, name));
 
-	return s && !strcasecmp(s, state);
+	return s && xr_text_matches(s, state);
 }
 
 json_t *cli_parse(const char *text)

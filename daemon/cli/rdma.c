@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <xroce/guid.h>
+#include <xroce/show.h>
 
 #include "cli.h"
 #include "provider/control/visible.h"
@@ -218,10 +219,11 @@ static int show_link(struct rdma *r, struct cli_client *c, const char *unused)
 }
 
 /* Gets a list or an object of a daemon (docs/show.md). */
-static int fetch(struct cli_client *c, uint32_t what, json_t **reply)
+static int fetch(struct cli_client *c, uint32_t what, const struct cli_selection *selection,
+		 json_t **reply)
 {
 	char *text = NULL;
-	int err = cli_client_show(c, what, &text);
+	int err = cli_client_show(c, what, selection, &text);
 
 	*reply = err ? NULL : cli_parse(text);
 	free(text);
@@ -235,7 +237,7 @@ static void add_count(json_t *row, const char *name, struct cli_client *c, uint3
 	json_int_t n = 0;
 	size_t i;
 
-	if (fetch(c, what, &list))
+	if (fetch(c, what, NULL, &list))
 		return;
 	json_array_foreach(list, i, one) n += !json_is_true(json_object_get(one, "observer"));
 	json_object_set_new(row, name, json_integer(n));
@@ -245,7 +247,7 @@ static void add_count(json_t *row, const char *name, struct cli_client *c, uint3
 static int show_summary(struct rdma *r, struct cli_client *c, const char *unused)
 {
 	json_t *status, *objects, *row;
-	int err = fetch(c, XR_SHOW_STATUS, &status);
+	int err = fetch(c, XR_SHOW_STATUS, NULL, &status);
 
 	if (err)
 		return err;
@@ -299,24 +301,38 @@ static json_t *convert(const struct kind *k, const json_t *v)
 	return json_string(text);
 }
 
-/* Adds pid and comm of the client that owns the object. */
-static void add_owner(json_t *row, const json_t *object, const json_t *clients)
+/* Returns our name of a field of theirs; NULL: none */
+static const char *our_name(const struct kind *k, const char *name)
 {
-	json_t *client = json_object_get(object, "client"), *one;
-	size_t i;
+	for (const char *const *f = k->fields; f < k->fields + 12 && *f; f += 2)
+		if (!strcmp(f[0], name))
+			return f[1];
+	return !strcmp(name, "pid") || !strcmp(name, "comm") ? name : NULL;
+}
 
-	json_array_foreach((json_t *)clients, i, one)
+/* The daemon sends the rows that can pass the filters: add_row() compares exactly. */
+static void select_rows(const struct rdma *r, const struct kind *k, struct cli_selection *s)
+{
+	const struct xr_list *list = xr_list_of(k->what);
+	const char *name, *ours, *value;
+	enum xr_member_type type;
+	json_t *v;
+	size_t n;
+
+	json_object_foreach(r->filters, name, v)
 	{
-		if (!json_equal(json_object_get(one, "client"), client))
-			continue;
-		json_object_set(row, "pid", json_object_get(one, "pid"));
-		json_object_set(row, "comm", json_object_get(one, "comm"));
+		ours = our_name(k, name);
+		value = json_string_value(v);
+		if (ours && xr_find_member(list->names, ours, strlen(ours), &type) &&
+		    !xr_wrong_word(type, value, &n))
+			cli_select(s, ours, value);
 	}
 }
 
 static int show_kind(struct rdma *r, struct cli_client *c, const char *name)
 {
-	json_t *objects, *clients, *one, *row;
+	struct cli_selection selection = { .length = 0 };
+	json_t *objects, *one, *row;
 	const struct kind *k = kinds;
 	const char *const *f;
 	size_t i;
@@ -324,14 +340,10 @@ static int show_kind(struct rdma *r, struct cli_client *c, const char *name)
 
 	while (strcmp(k->name, name))
 		k++;
-	err = fetch(c, k->what, &objects);
+	select_rows(r, k, &selection);
+	err = fetch(c, k->what, &selection, &objects);
 	if (err)
 		return err;
-	err = fetch(c, XR_SHOW_CLIENTS, &clients);
-	if (err) {
-		json_decref(objects);
-		return err;
-	}
 	json_array_foreach(objects, i, one)
 	{
 		/* This command is a client itself. */
@@ -340,10 +352,10 @@ static int show_kind(struct rdma *r, struct cli_client *c, const char *name)
 		row = new_row(c, k->port);
 		for (f = k->fields; f < k->fields + 12 && *f; f += 2)
 			json_object_set_new(row, f[0], convert(k, json_object_get(one, f[1])));
-		add_owner(row, one, clients);
+		json_object_set(row, "pid", json_object_get(one, "pid"));
+		json_object_set(row, "comm", json_object_get(one, "comm"));
 		add_row(r, row);
 	}
-	json_decref(clients);
 	json_decref(objects);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <xroce/guid.h>
+#include <xroce/show.h>
 
 #include "cli.h"
 
@@ -58,28 +59,20 @@ int cli_list(struct cli *cli, int argc, char **argv)
 
 static uint32_t what_of(const struct cli *cli)
 {
-	static const struct {
-		uint32_t rows, details;
-	} lists[] = {
-		{ XR_SHOW_QPS, XR_SHOW_QP_DETAILS },	   { XR_SHOW_MRS, XR_SHOW_MR_DETAILS },
-		{ XR_SHOW_CQS, XR_SHOW_CQ_DETAILS },	   { XR_SHOW_SRQS, XR_SHOW_SRQ_DETAILS },
-		{ XR_SHOW_CM_IDS, XR_SHOW_CM_ID_DETAILS }, { XR_SHOW_MWS, XR_SHOW_MW_DETAILS },
-		{ XR_SHOW_AHS, XR_SHOW_AH_DETAILS },
-	};
+	const struct xr_list *list = cli->detail ? xr_list_of(cli->command->what) : NULL;
 
-	for (size_t i = 0; cli->detail && i < sizeof(lists) / sizeof(lists[0]); i++)
-		if (lists[i].rows == cli->command->what)
-			return lists[i].details;
-	return cli->command->what;
+	return list && list->details_what ? list->details_what : cli->command->what;
 }
 
 static int fetch(const struct cli *cli, const char *device, char **text)
 {
+	struct cli_selection selection = { .length = 0 };
 	struct cli_client c;
 	int err = cli_client_open(&c, cli, device);
 
+	cli_select_filters(cli, &selection);
 	if (!err)
-		err = cli_client_show(&c, what_of(cli), text);
+		err = cli_client_show(&c, what_of(cli), &selection, text);
 	cli_client_close(&c);
 	return cli_client_explain(&c, cli->command->name, err);
 }
@@ -96,7 +89,7 @@ static bool print_text(const struct cli *cli, const char *text)
 /* Replies that need no change are printed as they are: they may have millions of rows. */
 static int print_reply(const struct cli *cli, const char *device, const char *text)
 {
-	bool changed = cli->filters || cli->detail || cli->state || (cli->json && cli->pretty);
+	bool changed = cli->filters || cli->state || (cli->json ? cli->pretty : cli->detail);
 	json_t *root = changed ? cli_parse(text) : NULL;
 	int status = CLI_OK;
 	bool ok = changed ? root != NULL : print_text(cli, text);
@@ -174,7 +167,7 @@ static int show_all(const struct cli *cli)
 
 static bool has_rows(uint32_t what)
 {
-	return what != XR_SHOW_STATUS && what != XR_SHOW_COUNTERS && what != XR_SHOW_LIMITS;
+	return xr_list_of(what);
 }
 
 /* Returns true if DEV precedes the filters. They are pairs, so then there is an odd number. */

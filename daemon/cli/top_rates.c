@@ -104,7 +104,7 @@ static json_t *ask(struct cli_client *c, uint32_t what, int *err)
 	char *text = NULL;
 
 	if (!*err)
-		*err = cli_client_show(c, what, &text);
+		*err = cli_client_show(c, what, NULL, &text);
 	if (!*err) {
 		root = cli_parse(text);
 		*err = root ? 0 : -EPROTO;

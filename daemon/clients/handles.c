@@ -201,6 +201,11 @@ void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle)
 	return xd_table_next(&c->handles.table[kind], handle);
 }
 
+uint32_t xd_object_last(const struct xd_client *c, uint32_t kind)
+{
+	return c->handles.table[kind].last;
+}
+
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind)
 {
 	return c->handles.table[kind].used;

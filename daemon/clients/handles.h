@@ -36,6 +36,12 @@ struct xd_kind_ops {
 	uint32_t detail_list; /* the same list with everything that is known, 0: none */
 	void (*show_detail)(struct json *j, struct xd_object *obj);
 	void (*before_details)(const struct xd_clients *cs); /* a list is shown; NULL: nothing */
+	uint32_t (*number)(const struct xd_object *obj); /* first in the row; NULL: the handle */
+	/*
+	 * Looks a number up in a table of the device. *obj: the only object that has it; NULL: none
+	 * has. Returns false if several objects may have it. NULL: the number is the handle
+	 */
+	bool (*find)(const struct xd_clients *cs, uint32_t number, struct xd_object **obj);
 	/*
 	 * The same for an object of a direct program: a record of its view, which may contain
 	 * anything. NULL: there are no records
@@ -100,6 +106,8 @@ bool xd_object_unload(struct xd_object *obj);
 void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 /* xd_table_next() for the client's objects of one kind */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
+/* No object of the kind has a larger handle. */
+uint32_t xd_object_last(const struct xd_client *c, uint32_t kind);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
 /* Adds the age of an object, and the program that has it, to a row; detail: and its clock time. */
 void xd_show_owner(struct json *j, const struct xd_client *c, uint64_t created, bool detail);

@@ -95,6 +95,7 @@ static int new_key(struct xd_client *c, struct xd_mr *mr, uint8_t flags, uint32_
 		mr->key->entry.type = XR_KEY_MR;
 		mr->key->entry.flags = flags;
 		mr->key->mem = &mr->mem->xt;
+		mr->key->owner = &mr->obj;
 		if (flags & XR_KEYF_FAST)
 			set_fast(mr, room);
 		*value = xt_key_value(mr->key);

@@ -262,21 +262,24 @@ int xd_do_detach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 
 /* ---- show ------------------------------------------------------------------------ */
 
-static void show_qp(struct json *j, const struct xd_objects *o, const struct xd_qp *qp)
+void xd_mcast_each(const struct xd_objects *o, const struct xd_qp *qp,
+		   void (*fn)(void *arg, const struct xd_qp *qp, const struct xr_addr *gid),
+		   void *arg)
 {
 	const struct xd_group *g;
 
-	for (g = qp->attached ? o->mcast.first : NULL; g; g = g->next) {
-		if (!is_attached(qp, &g->gid))
-			continue;
-		json_begin(j, NULL, '{');
-		json_address(j, "group", &g->gid);
-		json_number(j, "client", qp->obj.client->id);
-		json_number(j, "qpn", qp->qpn);
-		json_text(j, "path", "daemon");
-		xd_object_show_owner(j, &qp->obj, false);
-		json_end(j, '}');
-	}
+	for (g = qp->attached ? o->mcast.first : NULL; g; g = g->next)
+		if (is_attached(qp, &g->gid))
+			fn(arg, qp, &g->gid);
+}
+
+void xd_mcast_show(struct json *j, const struct xd_qp *qp, const struct xr_addr *gid)
+{
+	json_address(j, "group", gid);
+	json_number(j, "client", qp->obj.client->id);
+	json_number(j, "qpn", qp->qpn);
+	json_text(j, "path", "daemon");
+	xd_object_show_owner(j, &qp->obj, false);
 }
 
 void xd_mcast_show_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
@@ -288,15 +291,4 @@ void xd_mcast_show_view(struct json *j, const void *record, const struct xd_clie
 	json_number(j, "client", c->id);
 	json_number(j, "qpn", r->qpn);
 	json_text(j, "path", "direct");
-}
-
-void xd_mcast_show(struct json *j, const struct xd_objects *o)
-{
-	const struct xd_client *c;
-	const struct xd_qp *qp;
-	uint32_t h;
-
-	for (c = o->clients.first; c; c = c->next)
-		for (h = 0; (qp = xd_object_next(c, XD_QP, &h));)
-			show_qp(j, o, qp);
 }

@@ -304,6 +304,25 @@ static void show_mr_view(struct json *j, const void *record, const struct xd_cli
 	xd_show_refused(j, &r->refused);
 }
 
+struct xd_object *xd_find_key(const struct xd_clients *cs, uint32_t number, uint32_t kind)
+{
+	const struct xt_key *key = xt_keys_by_index(cs->dev->shared.keys, XR_KEY_INDEX(number));
+	struct xd_object *obj = key && xt_key_value(key) == number ? key->owner : NULL;
+
+	return obj && obj->kind == kind && obj->client ? obj : NULL;
+}
+
+static uint32_t number_of(const struct xd_object *obj)
+{
+	return xt_key_value(container_of(obj, struct xd_mr, obj)->key);
+}
+
+static bool find_mr(const struct xd_clients *cs, uint32_t number, struct xd_object **obj)
+{
+	*obj = xd_find_key(cs, number, XD_MR);
+	return true;
+}
+
 const struct xd_kind_ops xd_mr_ops = {
 	.name = "mrs",
 	.list = XR_SHOW_MRS,
@@ -311,6 +330,8 @@ const struct xd_kind_ops xd_mr_ops = {
 	.detail_list = XR_SHOW_MR_DETAILS,
 	.show_detail = show_mr_detail,
 	.show_view = show_mr_view,
+	.number = number_of,
+	.find = find_mr,
 	.before_details = settle_usage,
 	.free = free_mr,
 	.client_limit = offsetof(struct xd_options, client_max_mr),

@@ -35,6 +35,9 @@ uint32_t xd_mr_rkey(const struct xd_mr *mr);
 /* Releases the key: no engine uses it any more, and its index may be allocated again. */
 void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr);
 
+/* Returns the region or window (XD_MR, XD_MW) whose L_Key or R_Key shows as `number`, or NULL. */
+struct xd_object *xd_find_key(const struct xd_clients *cs, uint32_t number, uint32_t kind);
+
 /* Writes access rights (XR_ACCESS_*) as letters. */
 void xd_show_access(struct json *j, uint32_t access);
 /* Uses of a key that were refused, and the last of them */

@@ -240,8 +240,10 @@ static int make_key(struct xd_client *c, struct build *b)
 		return err;
 	xd_workers_pause(c->dev->workers);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
-	if (mr->key)
+	if (mr->key) {
 		set_key(mr->key, b);
+		mr->key->owner = &mr->obj;
+	}
 	xd_workers_resume_no_wake(c->dev->workers);
 	if (!mr->key)
 		return -ENOMEM;

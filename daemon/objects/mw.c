@@ -29,6 +29,7 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 	if (mw->key) {
 		mw->key->entry.pd = mw->pd->id->number;
 		mw->key->entry.type = XR_KEY_MW;
+		mw->key->owner = &mw->obj;
 		mw->key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
 		*rkey = xt_key_value(mw->key);
 	}
@@ -181,6 +182,17 @@ static void show_mw_view(struct json *j, const void *record, const struct xd_cli
 		xd_show_refused(j, &r->refused);
 }
 
+static uint32_t number_of(const struct xd_object *obj)
+{
+	return xt_key_value(container_of(obj, struct xd_mw, obj)->key);
+}
+
+static bool find_mw(const struct xd_clients *cs, uint32_t number, struct xd_object **obj)
+{
+	*obj = xd_find_key(cs, number, XD_MW);
+	return true;
+}
+
 /* Windows have the limits of regions. */
 const struct xd_kind_ops xd_mw_ops = {
 	.name = "mws",
@@ -189,6 +201,8 @@ const struct xd_kind_ops xd_mw_ops = {
 	.detail_list = XR_SHOW_MW_DETAILS,
 	.show_detail = show_mw_detail,
 	.show_view = show_mw_view,
+	.number = number_of,
+	.find = find_mw,
 	.free = free_mw,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
 	.user_limit = offsetof(struct xd_options, user_max_mr),

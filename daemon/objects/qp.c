@@ -191,6 +191,26 @@ static void free_qp(struct xd_object *obj)
 	xd_qp_free(qp);
 }
 
+static uint32_t number_of(const struct xd_object *obj)
+{
+	return container_of(obj, struct xd_qp, obj)->qpn;
+}
+
+static bool find_qp(const struct xd_clients *cs, uint32_t number, struct xd_object **obj)
+{
+	struct xt_qp *xt = xt_qp_by_num(cs->dev->shared.qps, number);
+	struct xd_qp *qp;
+
+	*obj = NULL;
+	/* A target QP of XRC has several handles; QP 1 of the daemon has none. */
+	if (xt && xt_qp_info(xt)->type == XR_QPT_XRC_RECV)
+		return false;
+	qp = xt ? xt_qp_info(xt)->owner : NULL;
+	if (qp && qp->obj.client)
+		*obj = &qp->obj;
+	return true;
+}
+
 const struct xd_kind_ops xd_qp_ops = {
 	.name = "qps",
 	.list = XR_SHOW_QPS,
@@ -198,6 +218,8 @@ const struct xd_kind_ops xd_qp_ops = {
 	.detail_list = XR_SHOW_QP_DETAILS,
 	.show_detail = xd_qp_show_detail,
 	.show_view = xd_qp_show_view,
+	.number = number_of,
+	.find = find_qp,
 	.refresh = xd_qp_refresh,
 	.unload = xd_qp_unbind_windows,
 	.free = free_qp,

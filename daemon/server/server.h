@@ -10,6 +10,8 @@
  *   fault_times.c  faults of time: port, GIDs, events of the device
  *   show.c      status, counters and objects as JSON, for the xroce command
  *   show_cm.c   the same for connection management
+ *   show_list.c lists of objects and clients, in pieces
+ *   select.c    which rows of a list a request selects
  *   counters.c  sums of counters
  *   lend.c      UDP sockets that programs borrow; claim.c: their objects in the limits
  *   metrics.c   metrics as text

@@ -5,14 +5,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <xroce/guid.h>
+#include <xroce/show.h>
 
 #include "daemon/base/histogram.h"
 #include "daemon/base/json.h"
@@ -228,47 +231,6 @@ static void show_counters(struct json *j, struct xd_server *s)
 	json_end(j, '}');
 }
 
-/* ---- clients ----------------------------------------------------------------------- */
-
-/* Memory that the programs of a user have registered */
-static uint64_t registered(const struct xd_clients *cs, const struct xd_user *u)
-{
-	return u->bytes.pinned + xd_views_objects(cs, u, XR_CLAIM_PAGES) * XR_CLAIM_PAGE;
-}
-
-static void put_count(struct json *j, const struct xd_client *c, uint32_t kind)
-{
-	json_number(j, c->clients->kinds.ops[kind]->name,
-		    xd_object_count(c, kind) + xd_view_objects(c, kind));
-}
-
-static void show_clients(struct json *j, const struct xd_clients *cs)
-{
-	uint64_t now = xd_now();
-	const struct xd_client *c;
-	uint32_t kind;
-
-	json_begin(j, NULL, '[');
-	for (c = cs->first; c; c = c->next) {
-		json_begin(j, NULL, '{');
-		json_number(j, "client", c->id);
-		json_number(j, "pid", (uint64_t)c->identity.pid);
-		json_number(j, "uid", c->identity.uid);
-		json_text(j, "comm", c->identity.comm);
-		json_number(j, "age_ns", now - c->created);
-		json_boolean(j, "observer", c->connection.observer);
-		json_boolean(j, "direct", c->slot);
-		for (kind = 0; kind < cs->kinds.n; kind++)
-			put_count(j, c, kind);
-		json_number(j, "user_bytes", registered(cs, c->user) + c->user->bytes.memory);
-		json_number(j, "delays", c->connection.delays);
-		xd_client_memory_show(j, c);
-		json_boolean(j, "ending", c->ending);
-		json_end(j, '}');
-	}
-	json_end(j, ']');
-}
-
 /* ---- limits ------------------------------------------------------------------------ */
 
 static void put_limit(struct json *j, const char *name, const char *option, uint64_t used,
@@ -327,7 +289,7 @@ static void put_byte_limits(struct json *j, const struct xd_clients *cs)
 	const struct xd_user *u;
 
 	for (u = cs->limits.users; u; u = u->next) {
-		sum.pinned += registered(cs, u);
+		sum.pinned += xd_registered(cs, u);
 		sum.memory += u->bytes.memory;
 	}
 	put_limit(j, "pinned", "max-pinned", sum.pinned, cs->dev->opt->user_max_pinned);
@@ -350,7 +312,7 @@ static void put_user(struct json *j, const struct xd_clients *cs, const struct x
 			    u->objects[kind] + xd_views_objects(cs, u, kind));
 	json_number(j, "processes", u->processes);
 	json_number(j, "files", __atomic_load_n(&u->fds.used, __ATOMIC_RELAXED));
-	json_number(j, "pinned", registered(cs, u));
+	json_number(j, "pinned", xd_registered(cs, u));
 	json_number(j, "memory", u->bytes.memory);
 	json_end(j, '}');
 }
@@ -378,45 +340,6 @@ static void show_limits(struct json *j, const struct xd_client *c)
 	json_end(j, '}');
 }
 
-/* ---- objects ----------------------------------------------------------------------- */
-
-static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind, bool detail)
-{
-	const struct xd_kind_ops *ops = cs->kinds.ops[kind];
-	const struct xd_client *c;
-	uint32_t h;
-	void *obj;
-
-	if (detail && ops->before_details)
-		ops->before_details(cs);
-	for (c = cs->first; c; c = c->next) {
-		for (h = 0; (obj = xd_object_next(c, kind, &h));) {
-			json_begin(j, NULL, '{');
-			(detail ? ops->show_detail : ops->show)(j, obj);
-			xd_object_show_owner(j, obj, detail);
-			json_end(j, '}');
-		}
-	}
-	xd_views_show(j, cs, kind, detail);
-}
-
-static int show_objects(struct json *j, const struct xd_clients *cs, uint32_t what)
-{
-	const struct xd_kind_ops *ops;
-	uint32_t kind;
-
-	for (kind = 0; what && kind < cs->kinds.n; kind++) {
-		ops = cs->kinds.ops[kind];
-		if (ops->list != what && ops->detail_list != what)
-			continue;
-		json_begin(j, NULL, '[');
-		show_kind(j, cs, kind, ops->detail_list == what);
-		json_end(j, ']');
-		return 0;
-	}
-	return -EINVAL;
-}
-
 /* ---- the requests ---------------------------------------------------------------- */
 
 static int show(struct json *j, const struct xd_client *c, uint32_t what)
@@ -428,23 +351,14 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 	case XR_SHOW_COUNTERS:
 		show_counters(j, xd_server_of(c));
 		return 0;
-	case XR_SHOW_CLIENTS:
-		show_clients(j, c->clients);
-		return 0;
 	case XR_SHOW_LIMITS:
 		show_limits(j, c);
-		return 0;
-	case XR_SHOW_GROUPS:
-		json_begin(j, NULL, '[');
-		xd_mcast_show(j, xd_objects_of(c));
-		xd_views_show_groups(j, c->clients);
-		json_end(j, ']');
 		return 0;
 	case XR_SHOW_METRICS:
 		xd_metrics_write(j->f, xd_server_of(c), c->identity.is_operator);
 		return 0;
 	default:
-		return show_objects(j, c->clients, what);
+		return -EINVAL;
 	}
 }
 
@@ -466,29 +380,66 @@ static int memfd_of(const char *s, size_t length)
 	return err;
 }
 
-int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+/*
+ * The memory of replies that were not read is the daemon's: there is one at most for a client, if
+ * it reads each before it asks again, as the protocol says.
+ */
+static bool has_unread_reply(const struct xd_client *c)
+{
+	uint32_t mem[SK_MEMINFO_VARS] = { 0 };
+	socklen_t size = sizeof(mem);
+
+	return !getsockopt(c->connection.fd, SOL_SOCKET, SO_MEMINFO, mem, &size) &&
+	       mem[SK_MEMINFO_WMEM_ALLOC];
+}
+
+static int check(struct xd_client *c, const struct xd_request *req)
 {
 	const struct xr_show_req *q = req->body;
-	struct json j = { 0 };
-	char *out = NULL;
-	size_t length = 0;
-	int err, fd;
+	size_t room = req->length > sizeof(*q) ? req->length - sizeof(*q) : 0;
 
 	/* Only operators may see the objects of other clients. */
 	if (!c->identity.is_operator && q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS &&
 	    q->what != XR_SHOW_LIMITS && q->what != XR_SHOW_METRICS)
 		return -EPERM;
+	if (q->flags & ~XR_SHOW_PIECES)
+		return xd_refuse(c, -EINVAL, "flags 0x%x of SHOW", q->flags);
+	if (q->length > room)
+		return xd_refuse(c, -EINVAL, "a selection of %u bytes in a body of %u", q->length,
+				 req->length);
+	if ((q->length || q->from) && !(q->flags & XR_SHOW_PIECES))
+		return xd_refuse(c, -EINVAL, "a selection or a place without XR_SHOW_PIECES");
+	if ((q->length || q->from) && !xr_list_of(q->what))
+		return xd_refuse(c, -EINVAL, "what %u has no rows to select", q->what);
+	if (has_unread_reply(c))
+		return xd_refuse(c, -EBUSY, "the client has not read the last reply");
+	return 0;
+}
+
+int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_show_req *q = req->body;
+	struct xr_show_rep *r = XD_REPLY(rep, xr_show_rep);
+	struct json j = { 0 };
+	char *out = NULL;
+	size_t length = 0;
+	uint64_t next = 0;
+	int err = check(c, req), fd;
+
+	if (err)
+		return err;
 	j.f = open_memstream(&out, &length);
 	if (!j.f)
 		return -ENOMEM;
-	err = show(&j, c, q->what);
+	err = xr_list_of(q->what) ? xd_show_list(&j, c, q, &next) : show(&j, c, q->what);
 	if (fclose(j.f) && !err)
 		err = -ENOMEM;
 	fd = err ? err : memfd_of(out, length);
 	free(out);
 	if (fd < 0)
 		return fd;
-	XD_REPLY(rep, xr_show_rep)->length = length;
+	r->length = length;
+	r->next = next;
 	xd_reply_fd(rep, fd, false);
 	return 0;
 }

@@ -60,32 +60,70 @@ static void read_header(const struct xd_view *v, struct xr_view *header)
 		memset(header, 0, sizeof(*header));
 }
 
-void xd_view_each(const struct xd_view *v, enum xr_view_list list, xd_view_fn *fn, void *arg)
+bool xd_view_piece(const struct xd_view *v, enum xr_view_list list, uint32_t *index, xd_view_fn *fn,
+		   void *arg)
 {
 	/* Only the control thread reads. */
 	static _Alignas(8) uint8_t first[CHUNK], second[CHUNK];
 	const struct room *room = &rooms[list];
-	const uint32_t most = CHUNK / room->size;
-	uint32_t i, n, index, end;
+	const uint64_t off = room->off + (uint64_t)*index * room->size;
+	uint32_t i, n = CHUNK / room->size, end;
 	struct xr_view header;
 
 	read_header(v, &header);
 	end = header.end[list] < room->records ? header.end[list] : room->records;
-	for (index = 0; index < end; index += n) {
-		uint64_t off = room->off + (uint64_t)index * room->size;
+	if (*index >= end)
+		return false;
+	n = n < XD_VIEW_PIECE ? n : XD_VIEW_PIECE;
+	n = n < end - *index ? n : end - *index;
+	if (!read_at(v, off, first, (size_t)n * room->size) ||
+	    !read_at(v, off, second, (size_t)n * room->size))
+		return false;
+	for (i = 0; i < n; i++) {
+		uint8_t *b = second + i * room->size;
 
-		n = end - index < most ? end - index : most;
-		if (!read_at(v, off, first, (size_t)n * room->size) ||
-		    !read_at(v, off, second, (size_t)n * room->size))
-			return;
-		for (i = 0; i < n; i++) {
-			uint8_t *b = second + i * room->size;
-
-			settle(v, off + i * room->size, first + i * room->size, b, room->size);
-			if (((const uint32_t *)b)[1])
-				fn(arg, index + i, b);
-		}
+		settle(v, off + i * room->size, first + i * room->size, b, room->size);
+		if (((const uint32_t *)b)[1])
+			fn(arg, *index + i, b);
 	}
+	*index += n;
+	return true;
+}
+
+void xd_view_each(const struct xd_view *v, enum xr_view_list list, xd_view_fn *fn, void *arg)
+{
+	uint32_t index = 0;
+
+	while (xd_view_piece(v, list, &index, fn, arg))
+		;
+}
+
+uint64_t xd_view_created(enum xr_view_list list, const void *record)
+{
+	static const size_t at[XR_VIEW_LIST_COUNT] = {
+#define X(NAME, name, records) [XR_VIEW_##NAME] = offsetof(struct xr_view_##name, created),
+		XR_VIEW_LISTS(X)
+#undef X
+	};
+	uint64_t created;
+
+	memcpy(&created, (const uint8_t *)record + at[list], sizeof(created));
+	return created;
+}
+
+/* Each record has the number or handle of its object at the same place. */
+uint32_t xd_view_number(const void *record)
+{
+	_Static_assert(offsetof(struct xr_view_qp, qpn) == 8 &&
+			       offsetof(struct xr_view_srq, srq) == 8 &&
+			       offsetof(struct xr_view_cq, cq) == 8 &&
+			       offsetof(struct xr_view_mr, key) == 8 &&
+			       offsetof(struct xr_view_mw, key) == 8 &&
+			       offsetof(struct xr_view_ah, ah) == 8 &&
+			       offsetof(struct xr_view_dm, dm) == 8 &&
+			       offsetof(struct xr_view_xrcd, xrcd) == 8,
+		       "place of the numbers");
+	return ((const uint32_t *)record)[2];
 }
 
 uint32_t xd_view_changes(const struct xd_view *v)
@@ -158,70 +196,6 @@ int xd_view_open(struct xd_client *c, int *fd)
 	*fd = -1;
 	c->view = v;
 	return 0;
-}
-
-/* ---- rows --------------------------------------------------------------------------------- */
-
-struct rows {
-	struct json *j;
-	const struct xd_client *client;
-	void (*show)(struct json *j, const void *record, const struct xd_client *c, bool detail);
-	bool detail;
-	size_t created; /* offset in the record */
-};
-
-static void show_row(void *arg, uint32_t index, const void *record)
-{
-	const struct rows *rows = arg;
-	uint64_t created;
-
-	(void)index;
-	memcpy(&created, (const uint8_t *)record + rows->created, sizeof(created));
-	json_begin(rows->j, NULL, '{');
-	rows->show(rows->j, record, rows->client, rows->detail);
-	xd_show_owner(rows->j, rows->client, created, rows->detail);
-	json_end(rows->j, '}');
-}
-
-static void show_rows(struct rows *rows, const struct xd_clients *cs, enum xr_view_list list)
-{
-	static const size_t created[XR_VIEW_LIST_COUNT] = {
-#define X(NAME, name, records) [XR_VIEW_##NAME] = offsetof(struct xr_view_##name, created),
-		XR_VIEW_LISTS(X)
-#undef X
-	};
-
-	rows->created = created[list];
-	for (const struct xd_client *c = cs->first; c; c = c->next) {
-		rows->client = c;
-		if (c->view)
-			xd_view_each(c->view, list, show_row, rows);
-	}
-}
-
-void xd_views_show(struct json *j, const struct xd_clients *cs, uint32_t kind, bool detail)
-{
-	static const struct {
-		uint32_t kind;
-		enum xr_view_list list;
-	} lists[] = {
-		{ XR_KIND_QP, XR_VIEW_QP }, { XR_KIND_MR, XR_VIEW_MR },
-		{ XR_KIND_CQ, XR_VIEW_CQ }, { XR_KIND_SRQ, XR_VIEW_SRQ },
-		{ XR_KIND_MW, XR_VIEW_MW }, { XR_KIND_AH, XR_VIEW_AH },
-		{ XR_KIND_DM, XR_VIEW_DM }, { XR_KIND_XRCD, XR_VIEW_XRCD },
-	};
-	struct rows rows = { .j = j, .show = cs->kinds.ops[kind]->show_view, .detail = detail };
-
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		if (lists[i].kind == kind)
-			show_rows(&rows, cs, lists[i].list);
-}
-
-void xd_views_show_groups(struct json *j, const struct xd_clients *cs)
-{
-	struct rows rows = { .j = j, .show = xd_mcast_show_view };
-
-	show_rows(&rows, cs, XR_VIEW_MEMBER);
 }
 
 /* ---- sums --------------------------------------------------------------------------------- */

@@ -33,9 +33,6 @@ void xd_view_close(struct xd_client *c);
 uint32_t xd_view_objects(const struct xd_client *c, uint32_t kind);
 /* The same of all direct programs of a user; u NULL: of all users */
 uint64_t xd_views_objects(const struct xd_clients *cs, const struct xd_user *u, uint32_t kind);
-/* Adds the rows of direct programs to the list of a kind, or to that of multicast groups. */
-void xd_views_show(struct json *j, const struct xd_clients *cs, uint32_t kind, bool detail);
-void xd_views_show_groups(struct json *j, const struct xd_clients *cs);
 /* Adds the counters of direct contexts, those that have ended included. */
 void xd_views_sum(struct xd_server *s, struct xd_sums *sums);
 /* Adds the traffic of QPs that exist to `live` of their programs. */
@@ -49,7 +46,7 @@ void xd_views_publish(struct xd_clients *cs, bool publish);
 /* The client ends, and with it the QPs that it has left. */
 void xd_view_publish_end(struct xd_client *c);
 
-/* ---- for view_monitor.c ---- */
+/* ---- for view_monitor.c and show_list.c ---- */
 
 struct xd_view_known {
 	uint32_t qpn, type, state; /* qpn 0: no QP */
@@ -67,6 +64,16 @@ struct xd_view {
 typedef void xd_view_fn(void *arg, uint32_t index, const void *record);
 /* Calls fn for the records of a list that are in use. */
 void xd_view_each(const struct xd_view *v, enum xr_view_list list, xd_view_fn *fn, void *arg);
+/*
+ * The same for some records from *index on, at most XD_VIEW_PIECE. Sets *index to the first of the
+ * others. Returns false if there were none.
+ */
+bool xd_view_piece(const struct xd_view *v, enum xr_view_list list, uint32_t *index, xd_view_fn *fn,
+		   void *arg);
+#define XD_VIEW_PIECE 64u
+/* The time, and the number or handle, of the object of a record */
+uint64_t xd_view_created(enum xr_view_list list, const void *record);
+uint32_t xd_view_number(const void *record);
 uint32_t xd_view_changes(const struct xd_view *v);
 
 #endif /* XD_VIEW_H */

@@ -97,7 +97,7 @@ struct xr_msg {
 	X(DESTROY_QP, destroy_qp, XR_BODY(struct xr_handle_req), 0) \
 	X(CREATE_AH, create_ah, XR_BODY(struct xr_create_ah_req), 0) \
 	X(DESTROY_AH, destroy_ah, XR_BODY(struct xr_handle_req), 0) \
-	X(SHOW, show, XR_BODY(struct xr_show_req), XR_FOR_OBSERVERS) \
+	X(SHOW, show, XR_BODY_BEFORE(struct xr_show_req, from), XR_FOR_OBSERVERS) \
 	X(SET_FAULT, set_fault, XR_BODY(struct xr_set_fault_req), XR_FOR_OBSERVERS) \
 	X(CREATE_SRQ, create_srq, XR_BODY(struct xr_create_srq_req), 0) \
 	X(MODIFY_SRQ, modify_srq, XR_BODY(struct xr_modify_srq_req), 0) \
@@ -996,13 +996,31 @@ enum xr_show_what {
 	XR_SHOW_MW_DETAILS = 21,
 	XR_SHOW_AH_DETAILS = 22,
 };
-/* fd of the reply: a memfd with JSON text, which the tool formats. */
+/*
+ * fd of the reply: a memfd with JSON text, which the tool formats; of a list, a list of some rows.
+ *
+ * The selection is pairs of the name of a member and a value, each text ends with NUL (show.h has
+ * names and values). The rows that have all values are selected. EINVAL: the list has no such
+ * member, or the value is of another type; what has no rows takes no selection.
+ *
+ * With XR_SHOW_PIECES a list is made in pieces, one for each request: `from` is 0, then `next` of
+ * the previous reply. Without the flag, a list longer than XR_SHOW_WHOLE_MAX is EFBIG. EBUSY: the
+ * client has not read the reply to its last request.
+ */
 struct xr_show_req {
 	__u32 what;
+	__u32 flags; /* XR_SHOW_PIECES */
+	__u64 from;
+	__u32 length; /* bytes of the selection */
 	__u32 reserved;
+	char select[];
 };
+#define XR_SHOW_PIECES 1u
+#define XR_SHOW_WHOLE_MAX (16u << 20) /* bytes */
+#define XR_SHOW_SELECT_MAX 16	      /* pairs of a selection */
 struct xr_show_rep {
 	__u64 length;
+	__u64 next; /* 0: there are no more rows */
 };
 
 /*

@@ -108,6 +108,7 @@ struct xr_view_refused {
 	__u32 count, qpn, why, reserved; /* why: enum xr_reason */
 };
 
+/* Records begin with `used`, 0: none, and the number or handle of the object. */
 struct xr_view_qp {
 	__u32 seq, used;
 	__u32 qpn, type, state, pd;

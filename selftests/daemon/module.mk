@@ -58,6 +58,10 @@ $(foreach t,control burden monitor qp srq gsi umad regions tiers dm import keys 
 	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport cm,$(control_LIBS),,parallel \
 	$(if $(filter tiers,$(t)),root))))
 
+# Reads lists as JSON
+$(eval $(call test_program,daemon/show,selftests/daemon/show_test.c $(control_LIB),transport cm,$(control_LIBS) \
+	-ljansson,,parallel))
+
 # Counts how often the rules of time are looked at
 $(eval $(call test_program,daemon/faults,selftests/daemon/faults_test.c $(control_LIB),transport cm,$(control_LIBS) \
 	-Wl$(comma)--wrap=xd_faults_tick,,parallel))

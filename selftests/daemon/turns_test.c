@@ -305,6 +305,44 @@ static void test_network(void)
 	short_turns(MANY, "paths are resolved again when the network changes");
 }
 
+/* ---- lists ------------------------------------------------------------------------ */
+
+/* Asks for all pieces of a list. select: a name and a value, or NULL */
+static void show(uint32_t what, const char *name, const char *value)
+{
+	struct {
+		struct xr_show_req q;
+		char text[64];
+	} s = { .q = { .what = what, .flags = XR_SHOW_PIECES } };
+
+	if (name)
+		s.q.length = (uint32_t)snprintf(s.text, sizeof(s.text), "%s%c%s", name, 0, value) +
+			     1;
+	do {
+		must_ask(&c, XR_MSG_SHOW, &s, sizeof(s.q) + s.q.length);
+		s.q.from = ((const struct xr_show_rep *)c.body)->next;
+		while (c.nfds)
+			close(c.fds[--c.nfds]);
+	} while (s.q.from);
+}
+
+static void test_lists(void)
+{
+	longest = all_steps = 0;
+	show(XR_SHOW_QPS, NULL, NULL);
+	show(XR_SHOW_AHS, NULL, NULL);
+	show(XR_SHOW_MRS, NULL, NULL);
+	show(XR_SHOW_MWS, NULL, NULL);
+	short_turns(MANY * 4, "lists in pieces");
+	show(XR_SHOW_QPS, "state", "ERR");
+	show(XR_SHOW_MWS, "bound", "yes");
+	short_turns(MANY * 2, "lists of which nothing is selected");
+	show(XR_SHOW_QPS, "qpn", "17");
+	show(XR_SHOW_MWS, "rkey", "17");
+	show(XR_SHOW_AHS, "ah", "17");
+	short_turns(3, "lookups by number");
+}
+
 int main(void)
 {
 	struct xd_options *o = &fake.opt;
@@ -328,6 +366,7 @@ int main(void)
 	cq = create_cq(&c, 16, 0);
 	create_objects();
 	test_network();
+	test_lists();
 	close(events_fd);
 	end(&c);
 	short_turns(MANY * 4, "the end of a program with all of this");

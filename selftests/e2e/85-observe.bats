@@ -121,6 +121,8 @@ teardown_file() {
 	equal "regions" "$(ctl a mr -j xra comm ib_write_bw pid "$program" | jq length)" "$(ctl a mr -j xra | jq length)"
 	run -2 ctl a qp xra teleport 1
 	[[ $output == *"'teleport' is not one of qpn type"* ]]
+	equal "rdma" "$(run_on a rdma -j resource show qp lqpn "$qpn" | jq -r '.[] | "\(.lqpn) \(.pid)"')" "$qpn $program"
+	equal "rdma, no row" "$(run_on a rdma resource show qp lqpn "0$qpn")" ""
 }
 
 # members COMMAND: prints the names in its help, those of --detail as well

@@ -311,6 +311,24 @@ static void set_faults(uint32_t client)
 	SAY(client | XR_MSG_SET_FAULT, set);
 }
 
+/* Pairs that some lists do not have, from the beginning and from a place in turns */
+static void select_rows(void)
+{
+	static const char pairs[] = "qpn\0"
+				    "2,0x11\0state\0RTS";
+	struct {
+		struct xr_show_req req;
+		char text[sizeof(pairs)];
+	} show = { .req = { .flags = XR_SHOW_PIECES, .length = sizeof(pairs) } };
+
+	memcpy(show.text, pairs, sizeof(pairs));
+	for (uint32_t what = XR_SHOW_QPS; what <= XR_SHOW_AH_DETAILS; what++) {
+		show.req.what = what;
+		SAY(XR_MSG_SHOW, show);
+		show.req.from ^= 1ull << 32;
+	}
+}
+
 static void operators(void)
 {
 	struct xr_capture_req capture = { .reasons = XR_REASON_COUNT,
@@ -322,7 +340,10 @@ static void operators(void)
 		struct xr_show_req req = { .what = what };
 
 		SAY(XR_MSG_SHOW, req);
+		req.flags = XR_SHOW_PIECES;
+		SAY(XR_MSG_SHOW, req);
 	}
+	select_rows();
 	set_faults(0);
 	set_faults(SECOND);
 	SAY(XR_MSG_CAPTURE, capture);

@@ -40,7 +40,7 @@ struct xt_key {
 	uint32_t next, prev; /* bound windows of type 2: list of the QP, by index */
 	uint64_t base;	     /* offset of entry.va in mem */
 	struct xt_mem *mem;  /* owned by the daemon; of a window: the region's */
-	void *owner;	     /* for key_changed() of a host; NULL: none */
+	void *owner;	     /* the object of the daemon or the host; NULL: none */
 	/*
 	 * Regions for fast registration: XR_FAST_LISTS page lists of max_pages entries, which the
 	 * client writes. mem has room for max_pages segments, piece for half as many pieces.
