@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An engine, and what its parts have in common. In this folder is what uses all parts:
+ * An engine, and what its parts have in common. transport.h is the interface for its host, and
+ * host.h says what the host does for it. In this folder is what uses all parts:
  *
  *   engine.c      rounds, in which QPs send
  *   rx.c          received frames to QPs

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shows the packets that loopback replaces to the environment (xt_engine_show()): those that two
+ * Shows the packets that loopback replaces to the host (xt_engine_show()): those that two
  * hosts would send, one request and one response for each piece. The payload is missing if its
  * memory is not mapped.
  */

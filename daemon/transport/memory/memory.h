@@ -45,7 +45,7 @@ enum xt_mem_op {
 };
 
 /*
- * Staging memory of one client for the accesses of one engine. It belongs to the environment, which
+ * Staging memory of one client for the accesses of one engine. It belongs to the host, which
  * frees it after the client's QPs are destroyed.
  */
 struct xt_mem_pool {
@@ -59,7 +59,7 @@ static inline void xt_mem_pool_init(struct xt_mem_pool *pool)
 	xt_list_init(&pool->kept);
 }
 
-/* One access to bytes of one segment. The environment embeds it in a structure of its own. */
+/* One access to bytes of one segment. The host embeds it in a structure of its own. */
 struct xt_mem_io {
 	/* set by io_new() */
 	const struct xt_mem_ops *ops;
@@ -158,7 +158,7 @@ struct xt_mem_ops {
 
 /*
  * The access has finished. err: 0 or a negative errno, also -EFAULT if the region was deregistered.
- * The environment may finish an access at any time between io_submit() and io_free(), with the lock
+ * The host may finish an access at any time between io_submit() and io_free(), with the lock
  * of the engine's worker held or all workers paused, outside of the engine's functions. The engine
  * may release this access and others at once.
  * xt_engine_run() must follow.

@@ -256,7 +256,7 @@ void xt_io_submit(struct xt_mem_io *io, enum xt_mem_op op, const struct xt_mem_s
 	io->ops->io_submit(io);
 }
 
-/* ---- the environment ----------------------------------------------------------------------- */
+/* ---- the host ----------------------------------------------------------------------- */
 
 void xt_resume_later(struct xt_qp *qp)
 {

@@ -166,7 +166,7 @@ static void not_ready(struct xt_qp *qp, const struct xt_inject *refusal)
 
 /*
  * Returns true if the request is lost for a test. A request that waits for memory is handled again,
- * so the answer of the environment is kept with it.
+ * so the answer of the host is kept with it.
  */
 static bool is_lost(const struct xt_qp *qp, struct xt_frame *frame)
 {

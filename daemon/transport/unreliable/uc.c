@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * UC, IBTA 9.8.2: messages without acknowledgements. A work request completes when its last packet
- * is passed to the environment. The responder drops a message that it cannot receive.
+ * is passed to the host. The responder drops a message that it cannot receive.
  */
 #include "daemon/transport/engine.h"
 #include "daemon/transport/queue/sq.h"

@@ -126,7 +126,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p);
  */
 uint32_t xt_large_packets(const struct xt_qp *qp, uint32_t left);
 /*
- * Shows a packet that loopback replaces to the environment. Its payload may have a length only, if
+ * Shows a packet that loopback replaces to the host. Its payload may have a length only, if
  * the bytes are not known: then the frame is shown without them.
  */
 void xt_show(struct xt_qp *qp, const struct xt_packet *p);
