@@ -169,7 +169,7 @@ struct xt_ops {
 	void (*engine_unlock)(void *ctx, struct xt_engine *other);
 	/*
 	 * An engine, perhaps another one, has work now: wake its worker. May be NULL if the
-	 * environment runs engines anyway.
+	 * host runs engines anyway.
 	 */
 	void (*wake)(void *ctx, struct xt_engine *other);
 	/* Returns true if the round should end soon, as another thread waits. May be NULL. */

@@ -3,13 +3,13 @@
  * The transport engine: queue pairs, connections and datagrams. Received frames are passed in as
  * arrays, frames to be sent are passed to callbacks. Time is an argument. Memory is accessed
  * through memory.h, work requests and completions are in rings. The engine has no sockets, clocks,
- * maps or files, so its hosts (host.h) drive the same code. Only memory.c takes a mutex (emulated atomics); CQs and SRQs that several engines use
- * take a spin lock.
+ * maps or files, so all its hosts (host.h) drive the same code. Only memory.c takes a mutex
+ * (emulated atomics); CQs and SRQs that several engines use take a spin lock.
  *
  * An engine belongs to one worker, and callers hold that worker's lock. Several engines share the
  * tables in struct xt_shared, which change only while all workers are paused. The exception is the
- * state of keys: work requests and packets change it, see key_changed() and quiesce_keys() in host.h, which
- * has all that the engine needs.
+ * state of keys: work requests and packets change it, see key_changed() and quiesce_keys() in
+ * host.h.
  *
  * A round of the worker:
  *     xt_qp_doorbell() for each QP whose doorbell was rung
