@@ -143,6 +143,7 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 		.tx_size = tx_ring(w),
 		.multi_buffer = xd_xdp_multi_buffer(w->xdp),
 		.gso = w->gso.send,
+		.gso_all = w->gso.send_all,
 		.receivers = receivers,
 	};
 	uint32_t queue = worker;
@@ -301,6 +302,8 @@ int xd_xdp_io_new(const struct xd_xdp_io_config *config, struct xd_io **io)
 	w->served = queues_to_serve(config->opt, w->queues);
 	w->workers = workers_for(config->opt, link->ifname, w->served);
 	xd_gso_read_facts(link->ifname, link->noqueue, &facts);
+	facts.served = w->served;
+	facts.workers = w->workers;
 	w->gso = xd_gso_choose(config->opt, &facts);
 	err = xd_xdp_load(config->opt, link->ifname, &w->gso, &w->xdp);
 	if (err) {

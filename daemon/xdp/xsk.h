@@ -25,7 +25,8 @@ struct xd_xsk_config {
 	uint32_t rx_size, tx_size; /* descriptors of the rings, powers of two; of one queue alone */
 	bool zerocopy;
 	bool multi_buffer;
-	bool gso; /* send GSO frames; without zerocopy */
+	bool gso;     /* send GSO frames; without zerocopy */
+	bool gso_all; /* single packets by the same way */
 	const struct xt_receivers *receivers;
 	uint32_t of_qp; /* frames in flight to one QP, see rx_depth.h */
 };

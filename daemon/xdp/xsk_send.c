@@ -159,6 +159,14 @@ static void gso_failed(struct xd_xsk *x, int err)
 	__atomic_store_n(&x->tx.gso, -1, __ATOMIC_RELAXED);
 }
 
+static void count_run(struct xd_xsk *x, const struct xd_gso_run *run)
+{
+	if (run->count == 1)
+		return;
+	xd_count(&x->stats.tx_gso_frames, 1);
+	xd_count(&x->stats.tx_gso_packets, run->count);
+}
+
 static uint32_t send_runs(void *ctx, const struct xd_gso_run *runs, uint32_t n)
 {
 	struct xd_xsk *x = ctx;
@@ -173,16 +181,14 @@ static uint32_t send_runs(void *ctx, const struct xd_gso_run *runs, uint32_t n)
 		gso_failed(x, sent);
 		return 0;
 	}
-	xd_count(&x->stats.tx_gso_frames, (uint64_t)sent);
+	for (int i = 0; i < sent; i++)
+		count_run(x, &runs[i]);
 	return (uint32_t)sent;
 }
 
 static void run_sent(void *ctx, const struct xt_frame *f)
 {
-	struct xd_xsk *x = ctx;
-
-	xd_count(&x->stats.tx_gso_packets, 1);
-	free_frame(x, f);
+	free_frame(ctx, f);
 }
 
 static void send_alone(void *ctx, const struct xt_frame *f)
@@ -190,7 +196,12 @@ static void send_alone(void *ctx, const struct xt_frame *f)
 	put_ring(ctx, f);
 }
 
-static const struct xd_gso_ways gso_ways = { send_runs, run_sent, send_alone };
+static const struct xd_gso_ways gso_ways = { send_runs, run_sent, send_alone, false };
+/*
+ * With several queues: the kernel selects one for each flow, in which single packets must leave as
+ * well to stay in order. If the packet socket has no room, they leave by AF_XDP all the same.
+ */
+static const struct xd_gso_ways all_ways = { send_runs, run_sent, send_alone, true };
 
 void xd_xsk_tx_put(struct xd_socket *s, const struct xt_frame *f)
 {
@@ -199,7 +210,7 @@ void xd_xsk_tx_put(struct xd_socket *s, const struct xt_frame *f)
 	if (x->tx.gso < 0 && !x->tx.gso_queue.buffers)
 		put_ring(x, f);
 	else
-		xd_gso_queue_put(&x->tx.gso_queue, f, &gso_ways, x);
+		xd_gso_queue_put(&x->tx.gso_queue, f, x->tx.ways, x);
 }
 
 void xd_xsk_tx_cancel(struct xd_socket *s, const struct xt_frame *f)
@@ -212,7 +223,7 @@ void xd_xsk_tx_flush(struct xd_socket *s, bool more)
 	struct xd_xsk *x = xd_xsk_of(s);
 
 	if (x->tx.gso_queue.buffers)
-		xd_gso_queue_flush(&x->tx.gso_queue, more, &gso_ways, x);
+		xd_gso_queue_flush(&x->tx.gso_queue, more, x->tx.ways, x);
 	flush_ring(x);
 	reap(x);
 }
@@ -253,6 +264,7 @@ int xd_xsk_tx_init(struct xd_xsk_tx *tx, const struct xd_xsk_config *c, uint32_t
 	uint32_t all = behind + c->tx_size;
 
 	tx->multi_buffer = c->multi_buffer;
+	tx->ways = c->gso_all ? &all_ways : &gso_ways;
 	tx->free = calloc(c->tx_size, sizeof(*tx->free));
 	if (!tx->free)
 		return -ENOMEM;
