@@ -17,9 +17,10 @@ datapath_SRCS := $(addprefix daemon/datapath/, \
 	worker_self.c workers.c)
 # The checks of packets in user space
 verdict_SRCS := $(addprefix daemon/io/,hash.c memory_tables.c verdict.c)
-io_SRCS := daemon/io/gso_run.c $(verdict_SRCS)
+io_SRCS := $(addprefix daemon/io/,gso_run.c worker_count.c) $(verdict_SRCS)
 udp_SRCS := $(addprefix daemon/udp/,addresses.c calls.c lend.c receive.c send.c sockets.c udp_io.c udp_socket.c)
-xdp_SRCS := $(addprefix daemon/xdp/,dispatcher.c gso.c gso_queue.c gso_send.c gso_split.c rx_depth.c xdp.c xdp_io.c xsk.c)
+xdp_SRCS := $(addprefix daemon/xdp/,dispatcher.c gso.c gso_queue.c gso_send.c gso_split.c rx_depth.c xdp.c xdp_io.c xsk.c \
+	xsk_queue.c xsk_receive.c xsk_send.c)
 bpf_SRCS := $(addprefix daemon/bpf/,filter.c maps.c pins.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_io.c mover_maps.c mover_process.c mover_staging.c on_demand.c private.c proc.c \

@@ -27,7 +27,11 @@ void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c)
 
 void xd_worker_capture_rx(struct xd_worker *w, unsigned int n)
 {
-	xd_taps_put_received(w->taps, w->index, w->frames, n);
+	for (unsigned int i = 0, run; i < n; i += run) {
+		for (run = 1; i + run < n && w->frames[i + run].queue == w->frames[i].queue;)
+			run++;
+		xd_taps_put_received(w->taps, w->frames[i].queue, &w->frames[i], run);
+	}
 }
 
 void xd_worker_capture_tx(struct xd_worker *w, const struct xt_frame *f)

@@ -52,13 +52,12 @@ bool xd_worker_inject(struct xd_worker *w)
 	return any;
 }
 
-static void inject_received(const struct xd_worker *w, const struct xd_fault_action *a,
-			    struct xt_frame *f)
+static void inject_received(const struct xd_fault_action *a, struct xt_frame *f)
 {
 	f->inject = a->inject;
 	f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
 	if (a->refusal)
-		f->refusal = (struct xt_inject){ XT_INJECT_ASK, (uint8_t)w->index };
+		f->refusal = (struct xt_inject){ XT_INJECT_ASK, f->queue };
 }
 
 /*
@@ -84,7 +83,7 @@ static bool apply_locked(struct xd_worker *w, uint32_t direction, uint64_t rules
 {
 	const struct xd_fault_packet packet = {
 		.direction = direction,
-		.queue = w->index,
+		.queue = direction == XD_FAULT_RX ? f->queue : w->index,
 		.frame = f,
 		.now = w->now,
 		.rules = rules,
@@ -94,7 +93,7 @@ static bool apply_locked(struct xd_worker *w, uint32_t direction, uint64_t rules
 	if (a.hit)
 		xd_count(&w->stats.faults, 1);
 	if (direction == XD_FAULT_RX)
-		inject_received(w, &a, f);
+		inject_received(&a, f);
 	else if (a.inject.kind != XT_INJECT_NONE)
 		remember(w, f->meta.qpn, a.inject);
 	for (uint32_t i = 1; i < a.copies; i++)

@@ -57,6 +57,7 @@ bool xd_worker_receive_self(struct xd_worker *w)
 		w->self_full = false;
 		if (parse(&f) != XR_OK || is_for_group(&f) != (f.meta.qpn == XR_MULTICAST_QPN))
 			continue;
+		f.queue = (uint8_t)w->index;
 		if (xd_worker_rx_fault(w, &f))
 			xt_engine_rx(w->engine, &f, 1, w->now);
 	}

@@ -45,7 +45,7 @@ enum xd_fault_kind {
 struct xd_fault_match {
 	uint32_t direction; /* XD_FAULT_RX | XD_FAULT_TX */
 	uint32_t qpn;	    /* number of the QP of this device, or XD_FAULT_ANY */
-	uint32_t queue;	    /* index of the worker, or XD_FAULT_ANY */
+	uint32_t queue;	    /* where it arrived, or of the worker that sends it, or XD_FAULT_ANY */
 	bool mads;	    /* only MADs of connection management */
 	bool has_opcodes, has_peer;
 	__u64 opcodes[4];    /* bit by opcode of the BTH */

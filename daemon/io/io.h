@@ -188,9 +188,15 @@ static inline bool xd_slot_of_qpn(const struct xd_slots_state *state, uint32_t q
 
 /* ---- the way of a device -------------------------------------------------------------------- */
 
+/* The RX queues of a worker: the number of the first, and how far each is behind the last */
+struct xd_queues {
+	uint32_t first, step, count;
+};
+
 struct xd_io_ops {
 	const char *name; /* as in --io */
 	unsigned int (*workers)(const struct xd_io *io);
+	struct xd_queues (*queues)(const struct xd_io *io, uint32_t worker);
 	int (*open)(struct xd_io *io, uint32_t worker, const struct xt_receivers *receivers,
 		    struct xd_socket **socket);
 	void (*tune)(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
@@ -227,6 +233,12 @@ struct xd_io {
 static inline unsigned int xd_io_workers(const struct xd_io *io)
 {
 	return io->ops->workers(io);
+}
+
+/* Returns the RX queues that a worker serves; none if it does not choose them. */
+static inline struct xd_queues xd_io_queues(const struct xd_io *io, uint32_t worker)
+{
+	return io->ops->queues ? io->ops->queues(io, worker) : (struct xd_queues){ 0 };
 }
 
 /* Opens a worker's socket. receivers: the QPs that will receive. Logs errors. */

@@ -83,8 +83,19 @@ static void put_worker(struct openmetrics *m, const struct xd_device *dev, size_
 	X(busy, "Time in rounds with work")                                                        \
 	X(idle_spin, "Time in yields without work")
 
+static void put_worker_queues(struct openmetrics *m, const struct xd_device *dev)
+{
+	om_family(m, "worker_queues", OM_GAUGE, "RX queues that the worker serves; 0: UDP sockets");
+	for (uint32_t i = 0; i < xd_workers_count(dev->workers); i++) {
+		om_begin(m);
+		om_label_number(m, "worker", i);
+		om_value(m, xd_io_queues(dev->io, i).count);
+	}
+}
+
 static void put_workers(struct openmetrics *m, const struct xd_device *dev)
 {
+	put_worker_queues(m, dev);
 #define X(name, help)                                                                              \
 	om_family(m, "worker_" #name, OM_COUNTER, help);                                           \
 	put_worker(m, dev, offsetof(stats_of, name), om_value);

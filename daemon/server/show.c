@@ -92,6 +92,23 @@ static void put_gids(struct json *j, const struct xd_device *dev)
 	json_end(j, ']');
 }
 
+/* As lists of processors are written: first-last:step */
+static void put_queues(struct json *j, struct xd_queues q)
+{
+	uint32_t last = q.first + (q.count - 1) * q.step;
+	char text[40];
+
+	if (!q.count)
+		return;
+	if (q.count == 1)
+		snprintf(text, sizeof(text), "%u", q.first);
+	else if (q.step == 1)
+		snprintf(text, sizeof(text), "%u-%u", q.first, last);
+	else
+		snprintf(text, sizeof(text), "%u-%u:%u", q.first, last, q.step);
+	json_text(j, "queues", text);
+}
+
 static void put_workers(struct json *j, const struct xd_device *dev)
 {
 	struct xd_worker_stats s;
@@ -101,7 +118,8 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	for (i = 0; i < xd_workers_count(dev->workers); i++) {
 		xd_worker_stats(dev->workers, i, &s);
 		json_begin(j, NULL, '{');
-		json_number(j, "queue", i);
+		json_number(j, "worker", i);
+		put_queues(j, xd_io_queues(dev->io, i));
 		json_number(j, "rounds", s.rounds);
 		json_number(j, "sleeps", s.sleeps);
 		json_number(j, "starved", s.starved);

@@ -89,6 +89,7 @@ struct xt_frame {
 	 * packets behind it. It never leaves the host, and is unsealed.
 	 */
 	uint8_t packets;
+	uint8_t queue;		  /* of received frames: where they arrived; for the host */
 	bool forwarded;		  /* from xt_ops.forward: must not be forwarded again */
 	bool self;		  /* to or from a QP of this device, see struct xt_path */
 	struct xt_inject inject;  /* of received frames: an error of the QP */

@@ -401,6 +401,7 @@ static bool finish_frame(struct xd_udp *u, struct xd_udp_headers *h, struct xt_f
 	note_peer(u, f->meta.qpn, u->rx.sport);
 	f->guessed_id = true;
 	f->unsealed = u->rx.unsealed;
+	f->queue = u->rx.queue;
 	f->forwarded = false;
 	f->self = is_own(u, h->bytes, &f->meta);
 	if (__builtin_expect(f->self, false) && is_delivered(u))

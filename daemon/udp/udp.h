@@ -105,6 +105,7 @@ struct xd_udp_nearby {
 
 /* Received messages, which are taken apart into packets */
 struct xd_udp_rx {
+	uint8_t queue; /* number of the worker, for its packets */
 	uint8_t *area; /* a buffer for each message */
 	struct mmsghdr msg[XD_UDP_RX_MESSAGES];
 	struct iovec iov[XD_UDP_RX_MESSAGES];

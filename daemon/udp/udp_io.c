@@ -16,13 +16,12 @@
 #include "daemon/io/count.h"
 #include "daemon/io/memory_tables.h"
 #include "daemon/io/verdict.h"
+#include "daemon/io/worker_count.h"
 #include "daemon/netdev/net.h"
 #include "addresses.h"
 #include "lend.h"
 #include "udp.h"
 
-/* Workers if no option says how many: more of them share the memory bandwidth of the same host. */
-#define MOST_WORKERS 4
 /* Memory that the kernel charges for a packet of 4 KiB that waits in a socket */
 #define PACKET_CHARGE 8192
 /*
@@ -120,6 +119,7 @@ static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 		return err;
 
 	err = open_rx(w, u, worker);
+	u->rx.queue = (uint8_t)worker;
 	u->delivered = w->ports;
 	if (!err)
 		err = open_ports(w, u);
@@ -420,13 +420,6 @@ static const struct xd_io_ops udp_io_ops = {
 	.log_hints = log_hints,
 };
 
-static uint32_t default_workers(void)
-{
-	long n = sysconf(_SC_NPROCESSORS_ONLN) / 2;
-
-	return n < 1 ? 1 : n > MOST_WORKERS ? MOST_WORKERS : (uint32_t)n;
-}
-
 /*
  * Programs that have borrowed sockets of the daemon before give them back when they get to run. So
  * a port that is in use is tried again, for a second at all places together.
@@ -510,7 +503,7 @@ int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 	w->io.ops = &udp_io_ops;
 	w->config = *config;
 	w->ipv6 = xd_udp_has_ipv6();
-	w->workers = config->opt->workers ? config->opt->workers : default_workers();
+	w->workers = xd_io_worker_count(config->opt);
 	w->solicitor = xd_udp_open_tx(w->ipv6, config->link->ifname, &port);
 	err = make_tables(w);
 	w->receive_buffer = xd_udp_usual_receive_buffer(w->ipv6);

@@ -28,9 +28,15 @@ void xd_gso_read_facts(const char *ifname, bool noqueue, struct xd_gso_facts *f)
 	if (!xd_ethtool(ifname, &info))
 		snprintf(f->driver, sizeof(f->driver), "%.31s", info.driver);
 	xd_count_queues(ifname, &f->rx_queues, &f->tx_queues);
+	f->served = f->rx_queues;
+	f->workers = 1;
 }
 
-/* The order of AF_XDP and a packet socket is certain only if there is nothing between. */
+/*
+ * The order of AF_XDP and a packet socket is certain only if there is nothing between. The kernel
+ * selects the queue of a packet socket's frame by a hash, so frames for several workers, or from
+ * hosts that serve few queues alike, would arrive at the wrong ones.
+ */
 static const char *why_not_send(const struct xd_options *opt, const struct xd_gso_facts *f)
 {
 	if (opt->gso == XD_GSO_OFF)
@@ -39,8 +45,10 @@ static const char *why_not_send(const struct xd_options *opt, const struct xd_gs
 		return "zero-copy AF_XDP has no GSO";
 	if (f->kernel < SEND_UDP_GSO)
 		return "packet sockets send them from Linux 6.2 on";
-	if (f->rx_queues > 1 || f->tx_queues > 1)
-		return "the interface has several queues";
+	if (f->workers > 1)
+		return "the device has several workers";
+	if (f->served < f->rx_queues)
+		return "not all receive queues are served";
 	if (!f->noqueue)
 		return "the interface has a queueing discipline";
 	return NULL;
@@ -50,8 +58,8 @@ static const char *why_not_send(const struct xd_options *opt, const struct xd_gs
 static bool prefer_generic(const struct xd_options *opt, const struct xd_gso_facts *f)
 {
 	return opt->gso != XD_GSO_OFF && opt->attach == XD_ATTACH_AUTO && !opt->dispatcher &&
-	       !strcmp(f->driver, "veth") && f->rx_queues == 1 && f->multi_buffer &&
-	       f->kernel >= GENERIC_MULTI_BUFFER;
+	       !strcmp(f->driver, "veth") && f->workers == 1 && f->served == f->rx_queues &&
+	       f->multi_buffer && f->kernel >= GENERIC_MULTI_BUFFER;
 }
 
 struct xd_gso xd_gso_choose(const struct xd_options *opt, const struct xd_gso_facts *facts)
@@ -60,6 +68,7 @@ struct xd_gso xd_gso_choose(const struct xd_options *opt, const struct xd_gso_fa
 
 	return (struct xd_gso){
 		.send = !why_not,
+		.send_all = !why_not && facts->tx_queues > 1,
 		.prefer_generic = prefer_generic(opt, facts),
 		.why_not = why_not,
 	};

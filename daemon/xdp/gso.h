@@ -12,6 +12,8 @@ struct xd_options;
 struct xd_gso_facts {
 	char driver[32]; /* as ethtool -i; empty: unknown */
 	uint32_t rx_queues, tx_queues;
+	uint32_t served; /* RX queues, see --queues */
+	uint32_t workers;
 	bool noqueue;	   /* the interface has no queueing discipline */
 	bool multi_buffer; /* AF_XDP is multi-buffer */
 	uint32_t kernel;   /* KERNEL_VERSION() */
@@ -19,6 +21,7 @@ struct xd_gso_facts {
 
 struct xd_gso {
 	bool send;
+	bool send_all;	     /* packets that leave alone take the same way, to stay in order */
 	bool prefer_generic; /* XDP should be in generic mode, in order to receive them */
 	const char *why_not; /* reason why they are not sent; NULL if they are */
 };

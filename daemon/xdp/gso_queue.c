@@ -15,7 +15,7 @@ static void free_run(struct xd_gso_run *run, const struct xd_gso_ways *ways, voi
 		ways->sent(ctx, &run->frame[--run->count]);
 }
 
-/* Sends runs of at least two frames. Returns the number of those that were sent. */
+/* Sends runs. Returns the number of those that were sent. */
 static uint32_t send_together(struct xd_gso_run *run, uint32_t n, const struct xd_gso_ways *ways,
 			      void *ctx)
 {
@@ -27,12 +27,13 @@ static uint32_t send_together(struct xd_gso_run *run, uint32_t n, const struct x
 	return sent;
 }
 
-/* Returns the number of runs before the first one that has a single frame. */
-static uint32_t count_joined(const struct xd_gso_run *run, const struct xd_gso_run *end)
+/* Returns the number of runs before the first one that leaves as a single frame. */
+static uint32_t count_joined(const struct xd_gso_run *run, const struct xd_gso_run *end,
+			     const struct xd_gso_ways *ways)
 {
 	uint32_t n = 0;
 
-	while (run + n < end && run[n].count > 1)
+	while (run + n < end && (run[n].count > 1 || ways->sends_all))
 		n++;
 	return n;
 }
@@ -43,7 +44,7 @@ static void send_all(struct xd_gso_queue *q, const struct xd_gso_ways *ways, voi
 	uint32_t n;
 
 	while (run < end) {
-		n = count_joined(run, end);
+		n = count_joined(run, end, ways);
 		if (n)
 			n = send_together(run, n, ways, ctx);
 		if (!n)

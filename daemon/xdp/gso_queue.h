@@ -29,6 +29,7 @@ struct xd_gso_ways {
 	void (*sent)(void *ctx, const struct xt_frame *frame);
 	/* Sends a frame alone: its run has no other, or was not sent. */
 	void (*send_alone)(void *ctx, const struct xt_frame *frame);
+	bool sends_all; /* send() is for runs of one frame as well */
 };
 
 /* Adds a frame. May send those before it. */

@@ -68,15 +68,28 @@ static void add_iov(struct xd_gso_message *msg, uint8_t *base, uint32_t len)
 	msg->iov[msg->iovs++] = (struct iovec){ .iov_base = base, .iov_len = len };
 }
 
+/* Without a GSO type, the kernel takes the frame as it is. */
+static void single_message(const struct xt_frame *f, struct xd_gso_message *msg)
+{
+	memset(msg->headers, 0, sizeof(struct virtio_net_hdr));
+	add_iov(msg, msg->headers, sizeof(struct virtio_net_hdr));
+	for (uint32_t i = 0; i < f->nseg; i++)
+		add_iov(msg, f->seg[i].data, f->seg[i].len);
+}
+
 void xd_gso_run_message(const struct xd_gso_run *run, struct xd_gso_message *msg)
 {
 	const struct xr_meta *m = &run->frame[0].meta;
 	uint8_t *headers = msg->headers + sizeof(struct virtio_net_hdr);
 
+	msg->iovs = 0;
+	if (run->count == 1) {
+		single_message(run->frame, msg);
+		return;
+	}
 	put_vnet_header(msg->headers, run);
 	memcpy(headers, run->frame[0].seg[0].data, m->bth_off);
 	patch(headers, m, run->total);
-	msg->iovs = 0;
 	add_iov(msg, msg->headers, (uint32_t)sizeof(struct virtio_net_hdr) + m->bth_off);
 	for (uint32_t i = 0; i < run->count; i++) {
 		const struct xt_frame *f = &run->frame[i];

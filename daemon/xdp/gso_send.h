@@ -19,7 +19,7 @@ struct xd_gso_message {
 	uint32_t iovs;
 };
 
-/* Describes a run of at least two frames. */
+/* Describes a run; a single frame is sent as it is. */
 void xd_gso_run_message(const struct xd_gso_run *run, struct xd_gso_message *message);
 
 /* Opens a packet socket that receives nothing. Returns a descriptor or a negative error. */

@@ -12,6 +12,7 @@
 #include "daemon/helper/helper.h"
 #include "daemon/helper/steer.h"
 #include "daemon/io/io.h"
+#include "daemon/io/worker_count.h"
 #include "daemon/netdev/net.h"
 #include "gso.h"
 #include "xdp.h"
@@ -27,8 +28,8 @@ struct xdp_io {
 	struct xd_xdp_io_config config;
 	struct xd_xdp *xdp;
 	struct xd_gso gso;
-	uint32_t queues, workers;
-	const struct xd_socket *first; /* the first worker's */
+	uint32_t queues, served, workers; /* queues of the interface, those that are served */
+	const struct xd_socket *first;	  /* the first worker's */
 };
 
 static struct xdp_io *xdp_io_of(struct xd_io *io)
@@ -46,6 +47,21 @@ static const struct xdp_io *const_xdp_io_of(const struct xd_io *io)
 static unsigned int workers(const struct xd_io *io)
 {
 	return const_xdp_io_of(io)->workers;
+}
+
+/*
+ * A worker has every n-th queue, from that with its own number on, which it sends from. So packets
+ * of a veth peer that has as many workers arrive at the worker of the same number.
+ */
+static struct xd_queues queues(const struct xd_io *io, uint32_t worker)
+{
+	const struct xdp_io *w = const_xdp_io_of(io);
+
+	return (struct xd_queues){
+		.first = worker,
+		.step = w->workers,
+		.count = (w->served - worker + w->workers - 1) / w->workers,
+	};
 }
 
 static uint32_t tx_ring(const struct xdp_io *w)
@@ -84,14 +100,15 @@ static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket
 	limit_windows(const_xdp_io_of(io), t);
 }
 
-static int try_open(struct xdp_io *w, struct xd_xsk_config *c, struct xd_socket **socket)
+static int try_open(struct xdp_io *w, struct xd_xsk_config *c, struct xd_socket **socket,
+		    uint32_t *queue)
 {
 	enum xd_attach attach = w->config.opt->attach;
 	int err = -EOPNOTSUPP;
 
 	if (attach == XD_ATTACH_ZEROCOPY || (attach == XD_ATTACH_AUTO && !w->gso.prefer_generic)) {
 		c->zerocopy = true;
-		err = xd_xsk_open(socket, c);
+		err = xd_xsk_open(socket, c, queue);
 		/* another program has the queue, so copy mode would fail too, after another wait */
 		if (err == -EBUSY || (err && attach == XD_ATTACH_ZEROCOPY))
 			return err;
@@ -99,8 +116,18 @@ static int try_open(struct xdp_io *w, struct xd_xsk_config *c, struct xd_socket 
 	if (err) {
 		xd_xdp_no_zerocopy(w->xdp, err);
 		c->zerocopy = false;
-		err = xd_xsk_open(socket, c);
+		err = xd_xsk_open(socket, c, queue);
 	}
+	return err;
+}
+
+/* Makes the XDP program redirect the packets of a worker's queues to its sockets. */
+static int set_map(struct xdp_io *w, const struct xd_xsk_config *c, const struct xd_socket *s)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < c->queues.count; i++)
+		err = xd_xdp_xsk_set(w->xdp, xd_xsk_queue_number(c, i), xd_xsk_fd(s, i));
 	return err;
 }
 
@@ -111,27 +138,29 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 	struct xt_tuning t = XT_TUNING_DEFAULT;
 	struct xd_xsk_config c = {
 		.ifname = w->config.link->ifname,
-		.queue = worker,
+		.queues = queues(io, worker),
 		.rx_size = w->config.opt->ring_size,
 		.tx_size = tx_ring(w),
 		.multi_buffer = xd_xdp_multi_buffer(w->xdp),
 		.gso = w->gso.send,
+		.gso_all = w->gso.send_all,
 		.receivers = receivers,
 	};
+	uint32_t queue = worker;
 	int err;
 
 	limit_windows(w, &t);
 	/* a peer may have twice as many short packets in flight, see XT_TUNING_DEFAULT */
 	c.of_qp = t.window * 2;
-	err = try_open(w, &c, socket);
+	err = try_open(w, &c, socket, &queue);
 	if (err) {
-		xd_log(XD_ERR, "AF_XDP socket for queue %u of %s: %s%s", worker, c.ifname,
+		xd_log(XD_ERR, "AF_XDP socket for queue %u of %s: %s%s", queue, c.ifname,
 		       strerror(-err), err == -EBUSY ? " (in use by another program)" : "");
 		return err;
 	}
 	if (!worker)
 		w->first = *socket;
-	err = xd_xdp_xsk_set(w->xdp, worker, (*socket)->fd);
+	err = set_map(w, &c, *socket);
 	if (err)
 		xd_log(XD_ERR, "map of AF_XDP sockets: %s", strerror(-err));
 	return err;
@@ -144,8 +173,8 @@ static int attach(struct xd_io *io, struct xd_workers *workers)
 	struct xdp_io *w = xdp_io_of(io);
 
 	(void)workers;
-	if (w->workers < w->queues)
-		xd_helper_steer(w->config.helper, w->workers, w->queues);
+	if (w->served < w->queues)
+		xd_helper_steer(w->config.helper, w->served, w->queues);
 	return xd_xdp_attach(w->xdp, w->config.link->ifindex);
 }
 
@@ -222,6 +251,7 @@ static void log_hints(const struct xd_io *io)
 static const struct xd_io_ops xdp_io_ops = {
 	.name = "xdp",
 	.workers = workers,
+	.queues = queues,
 	.open = open_socket,
 	.tune = tune,
 	.attach = attach,
@@ -243,6 +273,19 @@ static uint32_t queues_to_serve(const struct xd_options *opt, uint32_t queues)
 	return n < queues ? n : queues;
 }
 
+/* A queue belongs to one worker, so more workers than queues would have nothing to do. */
+static uint32_t workers_for(const struct xd_options *opt, const char *ifname, uint32_t served)
+{
+	uint32_t n = xd_io_worker_count(opt);
+
+	if (n <= served)
+		return n;
+	if (opt->workers)
+		xd_log(XD_WARN, "--workers %u: %u of %s, as many as receive queues are served",
+		       opt->workers, served, ifname);
+	return served;
+}
+
 int xd_xdp_io_new(const struct xd_xdp_io_config *config, struct xd_io **io)
 {
 	const struct xd_link *link = config->link;
@@ -256,8 +299,11 @@ int xd_xdp_io_new(const struct xd_xdp_io_config *config, struct xd_io **io)
 	w->io.ops = &xdp_io_ops;
 	w->config = *config;
 	xd_count_queues(link->ifname, &w->queues, &tx_queues);
-	w->workers = queues_to_serve(config->opt, w->queues);
+	w->served = queues_to_serve(config->opt, w->queues);
+	w->workers = workers_for(config->opt, link->ifname, w->served);
 	xd_gso_read_facts(link->ifname, link->noqueue, &facts);
+	facts.served = w->served;
+	facts.workers = w->workers;
 	w->gso = xd_gso_choose(config->opt, &facts);
 	err = xd_xdp_load(config->opt, link->ifname, &w->gso, &w->xdp);
 	if (err) {

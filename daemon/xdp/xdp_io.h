@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The way of packets through an XDP program and AF_XDP sockets, one for each RX queue. */
+/* The way of packets through an XDP program and AF_XDP sockets, of which a worker has several. */
 #ifndef XD_XDP_IO_H
 #define XD_XDP_IO_H
 

@@ -15,6 +15,7 @@ BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
 LAYOUTS = {"mtu1500": Layout(mtu=1500), "mtu4200": Layout(mtu=4200)}
 TWO_QUEUES = Layout(queues=2)
+MANY_QUEUES = {n: Layout(queues=n) for n in (8, 32)}  # more than workers
 # the two ways of packets
 WAYS = {way: {mtu: Layout(options_a=f"--io {way}", options_b=f"--io {way}", mtu=mtu) for mtu in (0, 1500)}
         for way in ("xdp", "socket")}
@@ -274,6 +275,10 @@ ROWS = [
     row("queues-1qp", "queues", Streams(1), TWO_QUEUES),
     *[row(f"queues-{n}qp", "queues", Streams(n), TWO_QUEUES, of("queues-1qp", ">=", 0.95), own("jain", ">=", 0.95))
       for n in (2, 8, 64, 1000)],
+    *[row(f"queues-{n}", "queues", Bandwidth("ib_write_bw", 64 * KI), layout, of("write-64k", ">=", 0.9))
+      for n, layout in MANY_QUEUES.items()],
+    *[row(f"queues-{n}-latency", "queues", Latency("ib_write_lat", 8), layout, of("latency-write", "<=", 1.1))
+      for n, layout in MANY_QUEUES.items()],
 
     row("idle-daemon", "idle", Idle(0), WIDE, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),

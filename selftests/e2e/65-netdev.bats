@@ -65,21 +65,21 @@ teardown() {
 	verify_data -m "$PMTU"
 }
 
-@test "an interface with four queues has four workers" {
+@test "an interface with four queues can have four workers" {
 	requires io=xdp
 	hosts_up "$MTU" 4
-	daemons_up
+	daemons_up --workers 4
 	equal "workers" "$(status_of a '.workers | length')" 4
 	verify_data -m "$PMTU"
 	both -t 40 ib_write_bw -x @4 -F -q 16 -n $((200 / SLOW))
 	both -t 40 ib_send_bw -x @4 -F -q 16 -n $((200 / SLOW))
 }
 
-@test "xroced --queues limits the number of workers" {
+@test "xroced --queues limits the number of queues, and so of workers" {
 	hosts_up "$MTU" 2
-	daemon_up a --queues 1
+	daemon_up a --queues 1 --workers 2
 	daemon_up b
-	equal "workers" "$(status_of a '.workers | length')" 1
+	equal "queues of the workers" "$(status_of a '.workers | map(.queues) | join(" ")')" 0
 }
 
 # bats test_tags=stock

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Two RX queues, hence two workers in each daemon. A veth delivers a packet to the RX queue with the number of the
+# Two RX queues and two workers in each daemon. A veth delivers a packet to the RX queue with the number of the
 # sender's TX queue. On a connection between worker 0 of one host and worker 1 of the other, every packet is therefore
 # received by a worker that does not own the QP.
 
@@ -11,7 +11,7 @@ setup_file() {
 	daemon_path "packets go by XDP"
 	requires root io=xdp
 	hosts_up "$MTU" 2
-	daemons_up
+	daemons_up --workers 2
 	# QPs are assigned to workers in turn. One QP on host a alone makes later pairs use different workers.
 	spawn a /dev/null ibv_rc_pingpong -d xra -g "$(gid_index a "$A4")"
 	wait_for 5 qp_exists a

@@ -56,6 +56,38 @@ requires_whole_frames() {
 	ctl b counters -j xrb | jq -e '[.xdp[] | select(.name == "GSO_PACKET" or .name == "ICRC") | .packets] | add == 0'
 }
 
+# The kernel selects a TX queue for each flow, and the peer receives at the queue of that number. Packets of a QP that
+# leave alone, as those of short messages, stay in order with its GSO frames.
+@test "packets are sent and received in GSO frames by one worker with eight queues, in order" {
+	local h s
+
+	requires_whole_frames
+	hosts_up "$MTU" 8
+	daemons_up --workers 1
+	for h in a b; do
+		equal "send" "$(status_of "$h" .gso.send)" true
+		equal "mode" "$(status_of "$h" .xdp.mode)" generic
+	done
+	for s in 8 5000 65536; do
+		both -t 60 ib_write_bw -x @4 -F -u 19 -s "$s" -q 8 -n $((200 / SLOW))
+	done
+	verify_data -m "$PMTU"
+	[ "$(packets a tx)" -gt 100 ]
+	equal "packets received by b" "$(packets b rx)" "$(packets a tx)"
+	for h in a b; do
+		equal "requests out of order" "$(counter "$h" rx_out_of_sequence) $(counter "$h" rx_early)" "0 0"
+	done
+}
+
+@test "several workers send no GSO frames, and the reason is shown" {
+	hosts_up "$MTU" 2
+	daemons_up --workers 2
+	verify_data -m "$PMTU"
+	equal "send" "$(status_of a .gso.send)" false
+	equal "reason" "$(status_of a .gso.why_not)" "the device has several workers"
+	equal "mode" "$(status_of a .xdp.mode)" "native copy"
+}
+
 # The first packet of a WRITE is longer, so a frame of two packets precedes one with the others.
 @test "a short GSO frame and the next one share a system call" {
 	local frames kicks

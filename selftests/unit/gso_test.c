@@ -260,7 +260,7 @@ static void fake_send_alone(void *ctx, const struct xt_frame *f)
 	out.alone++;
 }
 
-static const struct xd_gso_ways ways = { fake_send, fake_sent, fake_send_alone };
+static struct xd_gso_ways ways = { fake_send, fake_sent, fake_send_alone, false };
 
 static void begin_queue(uint32_t accepts)
 {
@@ -326,6 +326,24 @@ static void test_queue(void)
 }
 
 /* Runs of 2 frames, of which the socket takes some. */
+/* With several TX queues all packets leave by the same socket, unless it has no room. */
+static void test_sends_all(void)
+{
+	ways.sends_all = true;
+	begin_queue(FRAMES);
+	put(0, 1, 16);
+	put(1, 2, 1024);
+	put(3, 1, 1040);
+	flush(false);
+	TAP_OK(has_left(1, 3, 0, 4), "single packets can leave as GSO frames do, in order");
+	begin_queue(1);
+	put(0, 1, 16);
+	put(1, 1, 1040);
+	flush(false);
+	TAP_OK(has_left(2, 1, 1, 2), "those for which the socket has no room leave alone");
+	ways.sends_all = false;
+}
+
 static void test_full_socket(void)
 {
 	for (uint32_t accepts = 0; accepts <= XD_GSO_RUNS; accepts++) {
@@ -632,8 +650,8 @@ bool xd_xsk_multi_buffer_possible(void)
 }
 
 #define VETH                                                                                       \
-	.driver = "veth", .rx_queues = 1, .tx_queues = 1, .noqueue = true, .multi_buffer = true,   \
-	.kernel = KERNEL_VERSION(6, 9, 0)
+	.driver = "veth", .rx_queues = 1, .tx_queues = 1, .served = 1, .workers = 1,               \
+	.noqueue = true, .multi_buffer = true, .kernel = KERNEL_VERSION(6, 9, 0)
 
 static const struct {
 	const char *name;
@@ -658,8 +676,22 @@ static const struct {
 	  true,
 	  false },
 	{ "one buffer", { .gso = XD_GSO_AUTO }, { VETH, .multi_buffer = false }, true, false },
-	{ "two RX queues", { .gso = XD_GSO_AUTO }, { VETH, .rx_queues = 2 }, false, false },
-	{ "two TX queues", { .gso = XD_GSO_AUTO }, { VETH, .tx_queues = 2 }, false, true },
+	{ "two RX queues, one worker",
+	  { .gso = XD_GSO_AUTO },
+	  { VETH, .rx_queues = 2, .served = 2 },
+	  true,
+	  true },
+	{ "two RX queues, one of them served",
+	  { .gso = XD_GSO_AUTO },
+	  { VETH, .rx_queues = 2 },
+	  false,
+	  false },
+	{ "two workers",
+	  { .gso = XD_GSO_AUTO },
+	  { VETH, .rx_queues = 2, .served = 2, .workers = 2 },
+	  false,
+	  false },
+	{ "two TX queues", { .gso = XD_GSO_AUTO }, { VETH, .tx_queues = 2 }, true, true },
 	{ "a queueing discipline",
 	  { .gso = XD_GSO_AUTO },
 	  { VETH, .noqueue = false },
@@ -674,7 +706,8 @@ static void test_choice(void)
 		struct xd_gso gso = xd_gso_choose(&choices[i].opt, &choices[i].facts);
 
 		TAP_OK(gso.send == choices[i].send && gso.prefer_generic == choices[i].generic &&
-			       !gso.why_not == gso.send,
+			       !gso.why_not == gso.send &&
+			       gso.send_all == (gso.send && choices[i].facts.tx_queues > 1),
 		       "%s: GSO frames are %ssent, generic XDP is %schosen", choices[i].name,
 		       choices[i].send ? "" : "not ", choices[i].generic ? "" : "not ");
 	}
@@ -685,6 +718,7 @@ int main(void)
 	test_pairs();
 	test_limits();
 	test_queue();
+	test_sends_all();
 	test_full_socket();
 	test_flush_more();
 	test_random_queue();
