@@ -112,7 +112,7 @@ struct xt_frame {
  */
 bool xt_frame_complete(struct xt_frame *frame);
 
-/* ---- what the host does for the engine ------------------------------------------------------------- */
+/* ---- what the host does for the engine ------------------------------------------------------- */
 
 struct xt_ops {
 	/*

@@ -269,7 +269,8 @@ static enum xp_polls look_twice(void *(*run)(void *), uint64_t runs)
 	while (!__atomic_load_n(&started, __ATOMIC_ACQUIRE))
 		sleep_ns(LONG);
 	xp_cover_start(&cover, &look);
-	TAP_OK(polls_now() == XP_POLLS_UNKNOWN, "one look at a thread does not tell what it waits for");
+	TAP_OK(polls_now() == XP_POLLS_UNKNOWN,
+	       "one look at a thread does not tell what it waits for");
 	if (runs)
 		wait_until_it_ran(thread, runs);
 	else

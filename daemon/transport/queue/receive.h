@@ -11,8 +11,8 @@ enum xt_take { XT_TAKE_OK, XT_TAKE_EMPTY, XT_TAKE_BAD };
 enum xt_take xt_receive_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 			     struct xt_wc_error *error);
 /*
- * The same for a receive that was copied before, as its packet may have to wait: it is as bad as the
- * first time.
+ * The same for a receive that was copied before, as its packet may have to wait: it is as bad as
+ * the first time.
  */
 enum xt_take xt_receive_taken(const struct xt_receive *rq, struct xt_wc_error *error);
 

@@ -4,7 +4,7 @@
 #include "sq.h"
 #include "wr_kind.h"
 
-/* ---- fields of the ring's entry that only one kind has ---------------------------------------- */
+/* ---- fields of the ring's entry that only one kind has ------------------------------------- */
 
 static void load_atomic(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {

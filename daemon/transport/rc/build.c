@@ -99,7 +99,7 @@ static bool build_flush(struct xt_qp *qp, const struct xt_cursor *at, struct xt_
 	return true;
 }
 
-/* ---- all kinds --------------------------------------------------------------------------------- */
+/* ---- all kinds ------------------------------------------------------------------------------ */
 
 bool xt_req_build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * States of QPs, where the program and the host read them. A part of a QP that finds an error
- * only marks the QP as failed: flush.c stops and flushes it when the engine has finished what it does.
+ * States of QPs, where the program and the host read them. A part of a QP that finds an error only
+ * marks the QP as failed: flush.c stops and flushes it when the engine has finished what it does.
  */
 #include <xroce/probes.h>
 

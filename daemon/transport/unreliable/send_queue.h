@@ -6,8 +6,8 @@
 #include "daemon/transport/queue/sq.h"
 
 /*
- * Returns the work request to send from; NULL: none may be sent now, or it has failed, and the QP is
- * in SQE.
+ * Returns the work request to send from; NULL: none may be sent now, or it has failed, and the QP
+ * is in SQE.
  */
 struct xt_swqe *xt_unreliable_current(struct xt_qp *qp);
 /*

@@ -18,8 +18,8 @@ struct xt_datagram {
 
 /*
  * Delivers a datagram now or later. If the receiver's memory has to be waited for and d->src is a
- * work request, its bytes must be mapped. Returns XT_SIDE_SOURCE with *error set if these bytes cannot be
- * read, else XT_SIDE_NONE, also if the datagram was dropped.
+ * work request, its bytes must be mapped. Returns XT_SIDE_SOURCE with *error set if these bytes
+ * cannot be read, else XT_SIDE_NONE, also if the datagram was dropped.
  */
 enum xt_side xt_ud_deliver(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc_error *error);
 
