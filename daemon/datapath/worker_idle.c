@@ -88,8 +88,9 @@ static void announce_awake(struct xd_worker *w, bool woken, uint64_t slept)
 }
 
 /*
- * The socket is not in the epoll set: a member of the set stays in the socket's wait queue,
- * so each packet would cost a wake-up callback, also while the worker is awake.
+ * The socket is not in the epoll set: a member of the set stays in the socket's wait queue, so each
+ * packet would cost a wake-up callback, also while the worker is awake. A socket with several
+ * queues has that cost (xsk.c): its descriptor is a set of theirs.
  */
 void xd_worker_sleep(struct xd_worker *w)
 {

@@ -26,8 +26,9 @@ static struct quoted quote(const char *s, size_t n)
 	return q;
 }
 
+/* right: the type that all values are known to have; a client may send many names */
 static int check_name(struct xd_client *c, const struct xr_list *list, bool details,
-		      const char *name, size_t n, const char *values)
+		      const char *name, size_t n, const char *values, enum xr_member_type *right)
 {
 	enum xr_member_type type;
 	const char *wrong;
@@ -38,9 +39,13 @@ static int check_name(struct xd_client *c, const struct xr_list *list, bool deta
 		return xd_refuse(c, -EINVAL, "'%s' is no member of this list", quote(name, n).text);
 	if (type == XR_OBJECT)
 		return xd_refuse(c, -EINVAL, "'%s' has several values", quote(name, n).text);
-	wrong = xr_wrong_word(type, values, &length);
-	if (!wrong)
+	if (type == XR_TEXT || type == *right)
 		return 0;
+	wrong = xr_wrong_word(type, values, &length);
+	if (!wrong) {
+		*right = type;
+		return 0;
+	}
 	return xd_refuse(c, -EINVAL, "%s: '%s' is %s", quote(name, n).text,
 			 quote(wrong, length).text,
 			 type == XR_NUMBER ? "no number" : "neither 'yes' nor 'no'");
@@ -50,6 +55,7 @@ static int check_term(struct xd_client *c, const struct xr_list *list, bool deta
 		      const struct xd_term *t)
 {
 	const char *names = t->names, *name;
+	enum xr_member_type right = XR_TEXT;
 	size_t n;
 	int err = 0;
 
@@ -57,7 +63,7 @@ static int check_term(struct xd_client *c, const struct xr_list *list, bool deta
 		return xd_refuse(c, -EINVAL, "the selection has a value without a name");
 	names = t->names;
 	while (!err && (name = xr_next_word(&names, &n)))
-		err = check_name(c, list, details, name, n, t->values);
+		err = check_name(c, list, details, name, n, t->values, &right);
 	return err;
 }
 
@@ -77,6 +83,9 @@ int xd_select_parse(struct xd_select *s, struct xd_client *c, const struct xr_li
 	int err = 0;
 
 	s->terms = 0;
+	if (q->length > XR_SHOW_SELECT_BYTES)
+		return xd_refuse(c, -EINVAL, "the selection has more than %u bytes",
+				 XR_SHOW_SELECT_BYTES);
 	if (q->length && end[-1])
 		return xd_refuse(c, -EINVAL, "the selection does not end with NUL");
 	while (!err && (t.names = take_text(&at, end))) {

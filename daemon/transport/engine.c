@@ -231,7 +231,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 
 	e->now = now;
 	e->tx_full = false;
-	xt_flush_failed(e); /* by another engine */
+	xt_flush_failed(e); /* QPs that another engine has marked */
 	xt_ending_run(e);
 	xt_resume(e);
 	run_timers(e);

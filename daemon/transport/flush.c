@@ -148,3 +148,11 @@ void xt_flush_failed(struct xt_engine *e)
 		end(qp);
 	}
 }
+
+void xt_flush_if_failed(struct xt_qp *qp)
+{
+	if (xt_list_empty(&qp->failed_link))
+		return;
+	xt_list_del(&qp->failed_link);
+	end(qp);
+}

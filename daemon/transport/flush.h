@@ -14,10 +14,12 @@ struct xt_qp;
 
 /*
  * Stops QPs that have failed (xt_qp_error()), reports it through xt_ops.qp_state, and begins to
- * flush them. To be called before and after anything that the engine is called for: no part of a QP
- * is stopped by what it does itself.
+ * flush them. Each function that the host calls does so at its end, and those of a round at their
+ * beginning, too. So a QP is never stopped while one of its parts runs.
  */
 void xt_flush_failed(struct xt_engine *e);
+/* The same for one QP, if it has failed */
+void xt_flush_if_failed(struct xt_qp *qp);
 /*
  * ERR: flushes at most @most entries of each queue; SQE: of the send queue. Returns true if more
  * are left.

@@ -390,7 +390,8 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 	uint32_t from, to;
 	int err;
 
-	xt_flush_failed(qp->engine);
+	qp->engine->now = now;
+	xt_flush_if_failed(qp);
 	from = qp->info.state;
 	to = target_state(qp, attr, mask);
 	err = xt_qp_modify_check(qp, attr, mask, NULL);
@@ -404,6 +405,11 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 	if (from == XR_QPS_SQE && to == XR_QPS_RTS && qp->req.retired != qp->req.producer &&
 	    xt_qp_flush(qp, XT_FLUSH_AT_ONCE))
 		return -EAGAIN;
+	/* the flush may have found corrupt indices */
+	if (qp->info.state != from) {
+		xt_flush_if_failed(qp);
+		return -EINVAL;
+	}
 	if (to == XR_QPS_RTS) {
 		err = xt_sq_alloc(qp);
 		if (err)
@@ -414,7 +420,6 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		if (err)
 			return err;
 	}
-	qp->engine->now = now;
 	switch (to) {
 	case XR_QPS_RESET:
 		to_reset(qp);
@@ -423,7 +428,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 	case XR_QPS_ERR:
 		xt_qp_note(qp, XT_CAUSE_PROGRAM, 0, 0);
 		xt_qp_error(qp, false);
-		xt_flush_failed(qp->engine);
+		xt_flush_if_failed(qp);
 		return 0;
 	}
 	apply_values(qp, attr, mask);
@@ -434,7 +439,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 	if (mask & IBV_QP_AV)
 		xt_qp_set_path(qp, path);
 	enter(qp, from, to);
-	xt_flush_failed(qp->engine);
+	xt_flush_if_failed(qp);
 	return 0;
 }
 

@@ -200,7 +200,7 @@ void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint
 	unsigned i;
 
 	e->now = now;
-	xt_flush_failed(e); /* by another engine */
+	xt_flush_failed(e); /* QPs that another engine has marked */
 	for (i = 0; i < n; i++)
 		rx_one(e, &frames[i]);
 	xt_flush_failed(e);

@@ -72,12 +72,16 @@ static uint32_t tx_ring(const struct xdp_io *w)
 }
 
 /*
- * Packets in flight must fit this worker's ring to send with, and the peer's ring to receive into,
- * which is at least as long if the peer has the same options. A long packet needs two frames.
+ * Packets in flight must fit this worker's ring to send with, and the buffers of the peer's queue
+ * where they arrive, which are as many as here if the peer has the same options. A long packet
+ * needs two frames.
  */
 static void limit_windows(const struct xdp_io *w, struct xt_tuning *t)
 {
-	uint32_t frames = xd_xdp_multi_buffer(w->xdp) ? 2 : 1, room = tx_ring(w) / frames;
+	uint32_t frames = xd_xdp_multi_buffer(w->xdp) ? 2 : 1, room = tx_ring(w);
+	uint32_t receives = xd_xsk_queue_frames(w->config.opt->ring_size, queues(&w->io, 0).count);
+
+	room = (room < receives ? room : receives) / frames;
 
 	if (t->engine_window > room)
 		t->engine_window = room;

@@ -40,7 +40,7 @@ struct xd_xsk_queue {
 	uint8_t *area; /* the buffers */
 	struct xsk_umem *umem;
 	struct xsk_socket *xsk;
-	struct xsk_ring_prod tx; /* used of the first queue only, as its completion ring */
+	struct xsk_ring_prod tx; /* only the first queue uses it, and its completion ring */
 	struct xsk_ring_cons comp;
 };
 

@@ -1001,7 +1001,8 @@ enum xr_show_what {
  *
  * The selection is pairs of the name of a member and a value, each text ends with NUL (show.h has
  * names and values). The rows that have all values are selected. EINVAL: the list has no such
- * member, or the value is of another type; what has no rows takes no selection.
+ * member, or the value is of another type; a reply without rows takes no selection. At most
+ * XR_SHOW_SELECT_BYTES.
  *
  * With XR_SHOW_PIECES a list is made in pieces, one for each request: `from` is 0, then `next` of
  * the previous reply. Without the flag, a list longer than XR_SHOW_WHOLE_MAX is EFBIG. EBUSY: the
@@ -1018,6 +1019,7 @@ struct xr_show_req {
 #define XR_SHOW_PIECES 1u
 #define XR_SHOW_WHOLE_MAX (16u << 20) /* bytes */
 #define XR_SHOW_SELECT_MAX 16	      /* pairs of a selection */
+#define XR_SHOW_SELECT_BYTES 4096
 struct xr_show_rep {
 	__u64 length;
 	__u64 next; /* 0: there are no more rows */

@@ -30,7 +30,7 @@ static struct conn a, b, observer;
 
 struct question {
 	struct xr_show_req q;
-	char text[4096];
+	char text[2 * XR_SHOW_SELECT_BYTES];
 };
 
 static struct question about(uint32_t what)
@@ -366,9 +366,13 @@ static void test_bad_selections(void)
 	refused_pair(XR_SHOW_QPS, ",", "1", "a value without a name");
 	refused_pair(XR_SHOW_QPS, "state,nothing", "INIT", "'nothing' is no member");
 	s = about(XR_SHOW_QPS);
-	memset(s.text, 'n', s.q.length = sizeof(s.text));
+	memset(s.text, 'n', sizeof(s.text));
+	s.q.length = XR_SHOW_SELECT_BYTES;
 	refused(&s, "does not end with NUL", "a text without end");
-	s.text[sizeof(s.text) - 1] = 0;
+	s.q.length++;
+	refused(&s, "more than 4096 bytes", "a long text");
+	s.q.length--;
+	s.text[XR_SHOW_SELECT_BYTES - 1] = 0;
 	refused(&s, "has no value in the selection", "a long name alone");
 	s = about(XR_SHOW_QPS);
 	for (int i = 0; i <= XR_SHOW_SELECT_MAX; i++)

@@ -2,6 +2,8 @@
 /* QPs that wait for memory: parked packets, reading ahead, and what ends an access. */
 #include <errno.h>
 
+#include "daemon/transport/queue/sq.h"
+#include "daemon/transport/rc/resend.h"
 #include "slow.h"
 
 /* ---- the responder ----------------------------------------------------------------------- */
@@ -107,6 +109,25 @@ static void test_sent_again(void)
 		       !memcmp(fast + 4096, slow, 8) && !memcmp(fast + 12288, slow + 64, 8),
 	       "all complete");
 	end("sent again");
+}
+
+/* In one round, memory can make a work request fail, and its last timeout can expire. */
+static void test_first_failure(void)
+{
+	begin(false);
+	post(&a, 1, XR_WR_RDMA_READ, FAST, FAST + 4096, 64);
+	xt_qp_doorbell(a.qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	xt_sq_fail(a.qp, (struct xt_wc_error){ IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY });
+	for (unsigned i = 0; i < 3; i++)
+		xt_req_timeout(a.qp);
+	xt_sq_fail(a.qp, (struct xt_wc_error){ IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT });
+	delivered = h->sent_count;
+	settle();
+	TAP_OK(completes(1, IBV_WC_LOC_PROT_ERR) && idle() &&
+		       !xt_engine_counters(h->engine)->timeouts,
+	       "the first failure is that reported");
+	end("first failure");
 }
 
 /* ---- ends -------------------------------------------------------------------------------- */
@@ -538,6 +559,7 @@ int main(void)
 	test_read_and_atomic();
 	test_requester();
 	test_sent_again();
+	test_first_failure();
 	test_ahead();
 	test_read_order(false);
 	test_read_order(true);

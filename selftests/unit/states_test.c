@@ -516,6 +516,16 @@ static void test_send_queue_error(void)
 	TAP_OK(!move(qp, XR_QPS_RTS) && xt_qp_info(qp)->state == XR_QPS_RTS,
 	       "type %u: SQE to RTS is allowed", qp_type);
 	xt_qp_destroy(qp);
+
+	qp = qp_in(XR_QPS_RTS);
+	post_invalid(qp);
+	sq_ring->producer += 1;
+	xt_qp_doorbell(qp, 2);
+	sq_ring->producer += DEPTH + 1;
+	move(qp, XR_QPS_RTS);
+	TAP_OK(xt_qp_info(qp)->state == XR_QPS_ERR,
+	       "type %u: to ERR instead if the producer index is beyond the depth", qp_type);
+	xt_qp_destroy(qp);
 }
 
 static void test_datagram_values(void)

@@ -529,7 +529,8 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		*more = true;
 		return cost;
 	}
-	while (next == STEP_ON && r->wait == XT_WAIT_NONE && (w = xt_sq_current(qp))) {
+	while (next == STEP_ON && r->wait == XT_WAIT_NONE && xt_may_send(qp) &&
+	       (w = xt_sq_current(qp))) {
 		if (xt_has_posted(qp) && xt_loopback_must_settle(qp, w))
 			break;
 		if (w->error.status) {

@@ -181,7 +181,7 @@ static void publish(struct xt_qp *qp, struct xt_qp *peer)
 	xt_sq_publish(qp);
 }
 
-/* Raises events of CQs that were armed meanwhile; an error flushes to all four. */
+/* Raises events of CQs that were armed meanwhile. */
 static void check_armed(struct xt_qp *qp, struct xt_qp *peer)
 {
 	const uint64_t now = qp->engine->now;
@@ -189,10 +189,6 @@ static void check_armed(struct xt_qp *qp, struct xt_qp *peer)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	xt_cq_check_armed(peer->flow, peer->recv_cq, now);
 	xt_cq_check_armed(qp->flow, qp->send_cq, now);
-	if (xt_may_send(qp))
-		return;
-	xt_cq_check_armed(peer->flow, peer->send_cq, now);
-	xt_cq_check_armed(qp->flow, qp->recv_cq, now);
 }
 
 uint32_t xt_loopback_sends(struct xt_qp *qp, struct xt_qp *peer, uint32_t budget)

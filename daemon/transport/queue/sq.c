@@ -389,6 +389,9 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 {
 	struct xt_requester *r = &qp->req;
 
+	/* the first failure counts */
+	if (!xt_may_send(qp))
+		return;
 	/* what the QP gives up may still write data of READs: the flush completes it */
 	r->failure = error;
 	xt_qp_note(qp, XT_CAUSE_REQUEST, error.status, error.verr);

@@ -515,7 +515,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	bool large = true, parked = false;
 	uint32_t cost = run_again(qp, budget, more, &parked), n;
 
-	/* a step builds one packet at a time */
+	/* the next packet would take the step from the one that waits */
 	while (r->wait != XT_WAIT_RNR && !parked && !xt_sends_again(r) && (w = xt_sq_current(qp))) {
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))

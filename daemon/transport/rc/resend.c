@@ -324,6 +324,8 @@ void xt_req_timeout(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
+	if (!xt_may_send(qp))
+		return; /* it has failed in this round */
 	if (r->wait == XT_WAIT_RNR) {
 		r->wait = XT_WAIT_NONE;
 		xt_activate(qp);

@@ -63,7 +63,7 @@ void xt_flow_move(struct xt_qp *qp, struct xt_flow *to);
 void xt_flow_forget(struct xt_qp *qp);
 /* Returns true if the QP will be visited: it may have something to send. */
 bool xt_flow_has_turn(const struct xt_qp *qp);
-/* The same for a QP that is visited out of turn: takes it out of the list of its flow. */
+/* Takes it out of the list, to be visited out of turn. Returns false if it has no turn. */
 bool xt_flow_take_qp(struct xt_qp *qp);
 /* Updates how many packets the QP has in flight. */
 void xt_flow_set_inflight(struct xt_qp *qp, uint32_t packets);
