@@ -37,7 +37,7 @@ bool xt_qp_flush(struct xt_qp *qp, uint32_t most)
 	return more;
 }
 
-/* The caller may be another engine, or the control thread while workers are paused. */
+/* The caller may be the control thread while workers are paused. */
 static void begin_flush(struct xt_qp *qp)
 {
 	struct xt_engine *e = qp->engine;
@@ -63,7 +63,7 @@ bool xt_qp_ending(struct xt_qp *qp)
 	       xt_ending_key_waits(&qp->ending.key[XT_PARK_REQUESTER], qp->engine);
 }
 
-/* The QP is flushed when what it has given up has ended. The caller may be another engine. */
+/* The QP is flushed when what it has given up has ended. Callers as above. */
 static void hold(struct xt_qp *qp)
 {
 	struct xt_engine *e = qp->engine;
@@ -122,11 +122,14 @@ static void in_sq_error(struct xt_qp *qp)
 	begin_flush(qp);
 }
 
-static void end(struct xt_qp *qp)
+void xt_flush_if_failed(struct xt_qp *qp)
 {
 	struct xt_engine *e = qp->engine;
 	bool in_err = qp->info.state == XR_QPS_ERR;
 
+	if (xt_list_empty(&qp->failed_link))
+		return;
+	xt_list_del(&qp->failed_link);
 	if (in_err)
 		stop_failed(qp);
 	if (qp->unreported)
@@ -140,19 +143,6 @@ static void end(struct xt_qp *qp)
 
 void xt_flush_failed(struct xt_engine *e)
 {
-	struct xt_qp *qp;
-
-	while (__builtin_expect(!xt_list_empty(&e->failed), false)) {
-		qp = OF_FAILED(e->failed.next);
-		xt_list_del(&qp->failed_link);
-		end(qp);
-	}
-}
-
-void xt_flush_if_failed(struct xt_qp *qp)
-{
-	if (xt_list_empty(&qp->failed_link))
-		return;
-	xt_list_del(&qp->failed_link);
-	end(qp);
+	while (__builtin_expect(!xt_list_empty(&e->failed), false))
+		xt_flush_if_failed(OF_FAILED(e->failed.next));
 }

@@ -14,8 +14,8 @@ struct xt_qp;
 
 /*
  * Stops QPs that have failed (xt_qp_error()), reports it through xt_ops.qp_state, and begins to
- * flush them. Each function that the host calls does so at its end, and those of a round at their
- * beginning, too. So a QP is never stopped while one of its parts runs.
+ * flush them. Each function that the host calls and that can fail a QP does so at its end, and
+ * those of a round at their beginning, too. So a QP is never stopped while one of its parts runs.
  */
 void xt_flush_failed(struct xt_engine *e);
 /* The same for one QP, if it has failed */
