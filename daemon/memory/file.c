@@ -24,6 +24,7 @@ static int check_file(struct xd_file *f)
 	f->size = m.size;
 	f->unit = m.unit;
 	f->sparse = true;
+	f->dmabuf = false;
 	return 0;
 }
 
@@ -58,6 +59,7 @@ static int check_dmabuf(struct xd_file *f)
 		return -EINVAL;
 	f->size = (uint64_t)end;
 	f->unit = PAGE;
+	f->dmabuf = true;
 	return 0;
 }
 

@@ -16,6 +16,7 @@ struct xd_file {
 	int fd;
 	uint64_t size;
 	uint64_t unit; /* of mappings: a page, or a huge page */
+	bool dmabuf;   /* of udmabuf */
 	bool sparse;   /* pages may be absent, and an access would allocate them */
 };
 

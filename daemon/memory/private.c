@@ -7,10 +7,20 @@
 #include "mover.h"
 #include "region.h"
 
+static struct xd_mover *mover_of(const struct xt_mem *xt)
+{
+	const struct xd_mem *mem = (const struct xd_mem *)xt;
+	const struct xd_proc *proc = mem->proc;
+
+	if (!proc && mem->current)
+		proc = __atomic_load_n(mem->current, __ATOMIC_ACQUIRE);
+	return xd_proc_mover(proc);
+}
+
 static struct xt_mem_io *private_io_new(struct xt_mem *mem, void *engine_ctx, uint32_t len,
 					struct xt_mem_pool **pool)
 {
-	struct xd_mover *mover = xd_proc_mover(((struct xd_mem *)mem)->proc);
+	struct xd_mover *mover = mover_of(mem);
 	struct xt_mem_io *io;
 
 	*pool = NULL;
@@ -42,11 +52,6 @@ static void private_io_submit(struct xt_mem_io *io)
 		submit_parts(io, mem->checked);
 	else
 		xd_mover_io_submit(io, io->seg->addr + io->off, mem->checked);
-}
-
-static const struct xd_mover *mover_of(const struct xt_mem *mem)
-{
-	return xd_proc_mover(((const struct xd_mem *)mem)->proc);
 }
 
 static uint32_t private_mark(const struct xt_mem *mem)

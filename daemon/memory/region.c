@@ -74,6 +74,7 @@ struct build {
 	/* the mappings of the client's process within the region */
 	struct xd_vma *vma;
 	size_t vmas;
+	bool addressed; /* struct xt_mem_seg, of the segment that is being built */
 };
 
 static const struct xd_vma *find_vma(const struct build *b, const struct xr_mr_segment *s)
@@ -97,6 +98,8 @@ static int map_segment(struct build *b, const struct xr_mr_segment *s, const str
 		return err;
 	mem->mappings++;
 	*ptr = m->ptr;
+	/* the client need not have mapped a dma-buf, and then has no address for it */
+	b->addressed = !f->dmabuf && s->addr;
 	return 0;
 }
 
@@ -186,6 +189,7 @@ static int build_segment(struct build *b, const struct xr_mr_segment *s)
 	uint8_t *ptr = NULL;
 	int err;
 
+	b->addressed = false;
 	if (mem->writable && s->flags & XR_SEGF_READONLY)
 		return -EFAULT;
 	err = build_kind(b, s, &ptr);
@@ -193,6 +197,7 @@ static int build_segment(struct build *b, const struct xr_mr_segment *s)
 		kind = XR_SEG_PRIVATE;
 	else if (err)
 		return err;
+	b->addressed &= kind != XR_SEG_PRIVATE;
 	if (kind == XR_SEG_PRIVATE)
 		err = xd_proc_start_mover(b->req->proc);
 	if (err)
@@ -204,6 +209,7 @@ static int build_segment(struct build *b, const struct xr_mr_segment *s)
 		.ptr = ptr,
 		.addr = s->addr,
 		.writable = mem->writable,
+		.addressed = b->addressed,
 	};
 	return 0;
 }
@@ -259,6 +265,7 @@ static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
 		return NULL;
 	mem->quota = req->quota;
 	mem->absent = req->absent;
+	mem->current = req->current;
 	mem->proc = xd_proc_get(req->proc);
 	mem->writable = xd_access_writes(req->access);
 	mem->xt.ops = &xd_private_ops;

@@ -43,6 +43,7 @@ struct xd_mem_request {
 	int ticket;		   /* of the program, for the helper; -1: none */
 	struct xd_fd_quota *quota; /* charged for sockets that pin; must outlive the region */
 	struct xd_absent *absent;  /* of the client; must outlive the region */
+	struct xd_proc **current;  /* the same; see struct xd_mem */
 };
 
 struct xd_mem {
@@ -50,6 +51,11 @@ struct xd_mem {
 	struct xd_proc *proc;
 	struct xd_fd_quota *quota;
 	struct xd_absent *absent;
+	/*
+	 * The client's address space, NULL: none was sent yet; atomic. It is that of a mapped
+	 * region if proc is NULL. One that is replaced lives until no worker uses it.
+	 */
+	struct xd_proc **current;
 	struct xd_mapping *mapping;
 	uint32_t mappings;
 	uint32_t tiers; /* bit by enum xr_mr_segment_kind */

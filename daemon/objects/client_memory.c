@@ -44,8 +44,16 @@ struct xd_proc *xd_client_proc(const struct xd_client *c)
 
 void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc)
 {
-	xd_proc_put(c->objects->memory.proc);
-	c->objects->memory.proc = proc;
+	struct xd_client_memory *m = &c->objects->memory;
+	struct xd_proc *before = m->proc;
+
+	__atomic_store_n(&m->proc, proc, __ATOMIC_RELEASE);
+	if (!before)
+		return;
+	/* a worker may have loaded the pointer in its round */
+	xd_workers_pause(c->dev->workers);
+	xd_workers_resume(c->dev->workers);
+	xd_proc_put(before);
 }
 
 void xd_client_memory_show(struct json *j, const struct xd_client *c)

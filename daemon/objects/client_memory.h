@@ -27,7 +27,7 @@ struct xt_mem;
 
 struct xd_client_memory {
 	struct xd_fd_quota procs; /* address spaces */
-	struct xd_proc *proc;	  /* NULL: the client sent no descriptors yet */
+	struct xd_proc *proc;	  /* NULL: the client sent no descriptors yet; atomic */
 	struct xd_mem *all;	  /* NULL: no reserved L_Key */
 	struct xt_mem *xt;	  /* the same for engines; changed while workers are paused */
 	/* see absent.h */

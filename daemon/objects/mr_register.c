@@ -203,6 +203,7 @@ static void build_run(struct xd_client_job *job)
 		.ticket = job->client->ticket,
 		.quota = &job->client->user->fds,
 		.absent = &job->client->objects->memory.absent,
+		.current = &job->client->objects->memory.proc,
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)

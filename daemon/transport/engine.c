@@ -146,13 +146,13 @@ static void send_acks(struct xt_engine *e)
 /* Data that was read ahead for a QP is kept until another QP needs the staging memory. */
 static void idle(struct xt_qp *qp)
 {
-	struct xt_step *send = &qp->park.step[XT_STEP_SEND];
-	struct xt_step *respond = &qp->park.step[XT_STEP_RESPOND];
+	struct xt_reads *send = &qp->park.reads[XT_READS_SEND];
+	struct xt_reads *respond = &qp->park.reads[XT_READS_RESPOND];
 
 	if (__builtin_expect(send->used, false))
-		xt_step_idle(send);
+		xt_reads_idle(send);
 	if (__builtin_expect(respond->used, false))
-		xt_step_idle(respond);
+		xt_reads_idle(respond);
 }
 
 /* A QP in ERR or SQE: flushes what was posted since, as far as the budget permits. */

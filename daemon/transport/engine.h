@@ -87,7 +87,7 @@ void xt_event(struct xt_qp *qp, uint32_t type);
  * Processes a packet of a connected QP. Returns false if the packet must wait for memory and be
  * processed again.
  */
-bool xt_rx_connected(struct xt_qp *qp, const struct xt_rx *rx);
+bool xt_rx_connected(struct xt_qp *qp, struct xt_rx *rx);
 /* Passes a frame to the engine of its QP. The NIC's hash may choose another worker's queue. */
 void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame);
 

@@ -4,7 +4,7 @@
 #include "engine.h"
 #include "daemon/transport/scheduling/flow.h"
 #include "flush.h"
-#include "daemon/transport/loopback/stop.h"
+#include "daemon/transport/loopback/posted.h"
 #include "qp.h"
 #include "daemon/transport/queue/rq.h"
 #include "daemon/transport/queue/sq.h"
@@ -25,7 +25,7 @@ void xt_qp_stop(struct xt_qp *qp)
 	xt_park_stop(qp);
 	xt_ending_stop(qp);
 	if (qp->path.loopback)
-		xt_loopback_stop_peer(qp);
+		xt_loopback_stopped(qp);
 }
 
 bool xt_qp_flush(struct xt_qp *qp, uint32_t most)
@@ -59,8 +59,8 @@ static void flush_in_error(struct xt_qp *qp)
 
 bool xt_qp_ending(struct xt_qp *qp)
 {
-	return qp->park.step[XT_STEP_ENDING].used || xt_loopback_ending(qp) ||
-	       xt_ending_key_waits(&qp->ending.key[XT_PARK_REQUESTER], qp->engine);
+	return !xt_list_empty(&qp->park.given_up) ||
+	       xt_ending_key_waits(&qp->ending.key[XT_REQUESTER], qp->engine);
 }
 
 /* The QP is flushed when what it has given up has ended. Callers as above. */
@@ -115,8 +115,8 @@ static void in_sq_error(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
-	xt_step_end(&qp->park.step[XT_STEP_SEND]);
-	xt_step_end(&qp->park.step[XT_STEP_AHEAD]);
+	xt_reads_end(&qp->park.reads[XT_READS_SEND]);
+	xt_reads_end(&qp->park.reads[XT_READS_SEND_AHEAD]);
 	/* WRs that were loaded but not sent release their PSNs */
 	r->load_psn = r->next;
 	begin_flush(qp);

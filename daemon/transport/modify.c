@@ -352,7 +352,7 @@ static void clear_state(struct xt_qp *qp)
 	qp->mtu = 0;
 	qp->mtu_shift = 0;
 	qp->ring_bad = qp->drained = qp->no_windows = false;
-	qp->ending.key[XT_PARK_REQUESTER].region = 0;
+	qp->ending.key[XT_REQUESTER].region = 0;
 }
 
 static void to_reset(struct xt_qp *qp)
@@ -470,7 +470,7 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	 * acknowledged
 	 */
 	if (moved && xt_may_send(qp)) {
-		xt_step_end(&qp->park.step[XT_STEP_SEND]);
+		xt_reads_end(&qp->park.reads[XT_READS_SEND]);
 		xt_req_go_back(qp);
 	}
 }

@@ -24,7 +24,6 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	loopback/posted.c \
 	loopback/sends.c \
 	loopback/show.c \
-	loopback/stop.c \
 	memory/copy.c \
 	memory/ending.c \
 	memory/guard.c \
@@ -33,9 +32,9 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	memory/keys.c \
 	memory/memory.c \
 	memory/signature.c \
-	memory/step.c \
-	memory/step_read.c \
-	memory/step_write.c \
+	memory/staging.c \
+	memory/reads.c \
+	memory/put.c \
 	memory/usage.c \
 	queue/cq.c \
 	queue/cq_event.c \
@@ -67,6 +66,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	scheduling/timer.c \
 	waiting/park.c \
 	waiting/park_pool.c \
+	waiting/posted.c \
 	wire/ah.c \
 	wire/checksum.c \
 	wire/frame_copy.c \

@@ -10,7 +10,6 @@
 #include "daemon/transport/scheduling/flow.h"
 #include "flush.h"
 #include "daemon/transport/base/list.h"
-#include "daemon/transport/loopback/stop.h"
 #include "qp.h"
 #include "daemon/transport/rc/rd.h"
 #include "daemon/transport/rc/rtt.h"
@@ -187,7 +186,7 @@ void xt_qp_remove(struct xt_qp *qp)
 {
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
-	qp->ending.key[XT_PARK_REQUESTER].region = 0;
+	qp->ending.key[XT_REQUESTER].region = 0;
 	xt_qp_uncount(qp);
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 }
@@ -203,7 +202,7 @@ void xt_qp_free(struct xt_qp *qp)
 
 void xt_qp_forget(struct xt_qp *qp)
 {
-	xt_step_forget(qp);
+	xt_io_forget(qp);
 }
 
 void xt_qp_destroy(struct xt_qp *qp)
@@ -290,7 +289,7 @@ bool xt_qp_sends(const struct xt_qp *qp, const struct xt_send_mark *m)
 		return false;
 	if (xt_unreliable(qp))
 		return xt_diff(r->completed, m->wr) < 0;
-	return (xt_flow_has_turn(qp) || qp->park.step[XT_STEP_SEND].waiting) &&
+	return (xt_flow_has_turn(qp) || qp->park.reads[XT_READS_SEND].waiting) &&
 	       xt_diff(r->cur, m->wr) < 0 && xt_diff(r->next, m->psn) < 0;
 }
 

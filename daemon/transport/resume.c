@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Resumes QPs when their accesses to memory have finished or missing packets have arrived. */
+/* Resumes QPs when accesses to memory have finished or missing packets have arrived. */
 
 #include "daemon/transport/rc/early.h"
 #include "engine.h"
 #include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/loopback/posted.h"
 #include "daemon/transport/waiting/parked.h"
+#include "daemon/transport/waiting/posted.h"
 #include "qp.h"
 #include "daemon/transport/rc/requester.h"
 #include "daemon/transport/rc/responder.h"
 #include "resume.h"
 #include "daemon/transport/queue/rq.h"
 #include "daemon/transport/queue/sq.h"
-#include "daemon/transport/memory/step_io.h"
+#include "daemon/transport/rc/rd.h"
 #include "daemon/transport/unreliable/unreliable.h"
 
 /* In one round */
@@ -21,7 +22,7 @@
 
 /* ---- packets ------------------------------------------------------------------------------- */
 
-/* Processes a packet again. Returns false if it must go on waiting. */
+/* Processes a packet that was kept. Returns false if it must be held. */
 static bool process(struct xt_qp *qp, struct xt_parked *item)
 {
 	if (!xt_may_receive(qp))
@@ -31,36 +32,27 @@ static bool process(struct xt_qp *qp, struct xt_parked *item)
 	return xt_rx_connected(qp, &((struct xt_parked_rx *)item)->rx);
 }
 
-/* Returns the number of packets that it did not replay of those that it may. */
-static unsigned replay(struct xt_qp *qp, enum xt_park_side side, unsigned most)
+/* UC and UD execute packets in the order of their arrival. */
+static bool first_is_due(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_list *list = &qp->park.packets[side];
-	struct xt_parked *item;
-
-	for (; most && !xt_list_empty(list); most--) {
-		item = (struct xt_parked *)list->next;
-		xt_parked_take_out(qp, item);
-		if (!process(qp, item)) {
-			xt_parked_put_in(qp, list->next, item);
-			break;
-		}
-		xt_parked_free(qp, item);
-	}
-	return most;
+	if (xt_unreliable(qp))
+		return !xt_list_empty(&qp->park.kept[side]);
+	return xt_early_check(qp, side) == XT_EARLY_DUE;
 }
 
-/* Processes the expected packet if it came early. Returns false if there is none to process. */
-static bool replay_first(struct xt_qp *qp, enum xt_park_side side)
+/* Processes the first packet if it is due. Returns false if there is none, or if it is held. */
+static bool replay_first(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_list *list = &qp->park.early[side];
+	struct xt_list *list = &qp->park.kept[side];
 	struct xt_parked *item;
 
-	if (xt_early_check(qp, side) != XT_EARLY_DUE)
+	if (!first_is_due(qp, side))
 		return false;
 	item = (struct xt_parked *)list->next;
 	xt_parked_take_out(qp, item);
 	if (!process(qp, item)) {
-		xt_parked_put_in(qp, qp->park.packets[side].next, item);
+		xt_parked_put_in(qp, list->next, item);
+		qp->park.held[side] = true;
 		return false;
 	}
 	xt_parked_free(qp, item);
@@ -68,9 +60,10 @@ static bool replay_first(struct xt_qp *qp, enum xt_park_side side)
 }
 
 /* Returns the number of packets that it did not replay of those that it may. */
-static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned most)
+static unsigned replay(struct xt_qp *qp, enum xt_qp_side side, unsigned most)
 {
-	while (most && xt_list_empty(&qp->park.packets[side]) && replay_first(qp, side))
+	qp->park.held[side] = false;
+	while (most && replay_first(qp, side))
 		most--;
 	return most;
 }
@@ -78,36 +71,56 @@ static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned 
 /* ---- posted writes --------------------------------------------------------------------------- */
 
 /* Completes requests that waited for posted writes. */
-static void written(struct xt_qp *qp, enum xt_park_side side)
+static void written(struct xt_qp *qp, enum xt_qp_side side)
 {
 	if (qp->path.loopback)
 		xt_loopback_written(qp, side);
-	else if (side == XT_PARK_REQUESTER && xt_may_send(qp) && xt_sq_complete(qp)) {
+	else if (side == XT_REQUESTER && xt_may_send(qp) && xt_sq_complete(qp)) {
 		xt_req_check_drained(qp);
 		xt_activate(qp);
 	}
 }
 
-static void refused(struct xt_qp *qp, const struct xt_mem_io *ended)
+static void refuse(struct xt_qp *qp, const struct xt_mem_io *ended)
 {
-	if (qp->info.type == XR_QPT_UD) {
+	if (qp->info.type == XR_QPT_UD)
 		xt_ud_write_failed(qp);
+	else
+		xt_resp_write_failed(qp, ended);
+}
+
+static void fail(struct xt_qp *qp, enum xt_qp_side side, const struct xt_mem_io *ended)
+{
+	static const struct xt_wc_error place = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
+
+	xt_posted_free(qp, side);
+	if (side == XT_RESPONDER)
+		refuse(qp, ended);
+	else
+		xt_sq_fail(qp, place);
+}
+
+/* A receive completes, or an atomic has its result. */
+static void take_result(struct xt_qp *qp, const struct xt_mem_io *io)
+{
+	if (io->receives)
+		xt_rq_written(qp, &io->cqe, io->solicited);
+	if (io->op == XT_MEM_WRITE)
 		return;
-	}
-	xt_resp_write_failed(qp, ended);
 	if (qp->path.loopback)
-		xt_loopback_write_failed(qp);
+		qp->resp.answer = io->old;
+	else
+		xt_rd_at(qp, io->rd)->value = io->old;
 }
 
 /* The first error counts; writes that finished before an earlier one wait for it. */
-static void reap(struct xt_qp *qp, enum xt_park_side side)
+static void reap(struct xt_qp *qp, enum xt_qp_side side)
 {
-	static const struct xt_wc_error place = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
-	struct xt_park *p = &qp->park;
+	struct xt_list *posted = &qp->park.posted[side];
 	struct xt_mem_io *io, ended;
 
-	while (qp->info.state != XR_QPS_ERR && !xt_list_empty(&p->posted[side])) {
-		io = XT_IO_OF(p->posted[side].next);
+	while (qp->info.state != XR_QPS_ERR && !xt_list_empty(posted)) {
+		io = XT_IO_OF(posted->next);
 		if (!io->done)
 			return;
 		ended = *io;
@@ -115,20 +128,13 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 			written(qp, side);
 		if (qp->info.state == XR_QPS_ERR)
 			return;
-		xt_io_free(io);
-		if (!ended.err && ended.receives)
-			xt_rq_written(qp, &ended.cqe, ended.solicited);
-		if (!ended.err)
-			continue;
-		xt_posted_free(qp, side);
-		if (side == XT_PARK_RESPONDER)
-			refused(qp, &ended);
-		else
-			xt_sq_fail(qp, place);
-		return;
+		xt_posted_remove(qp, io);
+		if (ended.err) {
+			fail(qp, side, &ended);
+			return;
+		}
+		take_result(qp, &ended);
 	}
-	if (side == XT_PARK_RESPONDER)
-		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
 }
 
 /* ---- QPs ----------------------------------------------------------------------------------- */
@@ -138,9 +144,8 @@ static void update_busy(struct xt_park *p)
 	unsigned i;
 
 	p->busy = false;
-	for (i = 0; i < XT_PARK_SIDES; i++)
-		p->busy |= !xt_list_empty(&p->packets[i]) || !xt_list_empty(&p->posted[i]) ||
-			   !xt_list_empty(&p->early[i]);
+	for (i = 0; i < XT_QP_SIDES; i++)
+		p->busy |= !xt_list_empty(&p->kept[i]) || !xt_list_empty(&p->posted[i]);
 }
 
 /* Returns the number of packets that are left of those that it may replay. */
@@ -148,13 +153,12 @@ static unsigned resume(struct xt_qp *qp, unsigned most)
 {
 	unsigned side;
 
-	for (side = 0; side < XT_PARK_SIDES; side++) {
+	for (side = 0; side < XT_QP_SIDES; side++) {
 		if (xt_posted(&qp->park, side)) {
 			reap(qp, side);
 			written(qp, side);
 		}
 		most = replay(qp, side, most);
-		most = replay_early(qp, side, most);
 	}
 	update_busy(&qp->park);
 	if (!most)

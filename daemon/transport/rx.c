@@ -5,6 +5,7 @@
 
 #include "daemon/transport/wire/checksum.h"
 #include "daemon/transport/rc/completer.h"
+#include "daemon/transport/rc/early.h"
 #include "engine.h"
 #include "daemon/transport/scheduling/flow.h"
 #include "flush.h"
@@ -34,7 +35,7 @@ static bool parse(struct xt_frame *frame, struct xt_rx *rx)
 	word = be32toh(bth.ack_psn);
 	rx->ackreq = word & XR_BTH_ACKREQ;
 	rx->psn = word & XR_PSN_MASK;
-	rx->placed = false;
+	rx->placed = rx->posted = false;
 
 	end = m->payload_off + m->payload_len + xt_pad_count(rx->ext - XR_BTH_HLEN) + XR_ICRC_LEN;
 	return (be16toh(bth.pkey) & XR_PKEY_MASK) == (XR_DEFAULT_PKEY & XR_PKEY_MASK) &&
@@ -84,7 +85,7 @@ static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
 	}
 }
 
-bool xt_rx_connected(struct xt_qp *qp, const struct xt_rx *rx)
+bool xt_rx_connected(struct xt_qp *qp, struct xt_rx *rx)
 {
 	if (qp->info.type == XR_QPT_UC)
 		return xt_uc_rx(qp, rx);
@@ -102,8 +103,6 @@ static bool may_be_large(const struct xt_qp *qp, const struct xt_rx *rx)
 
 static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 {
-	enum xt_park_side side;
-
 	if (!fits(qp, rx) || (__builtin_expect(rx->packets > 1, false) && !may_be_large(qp, rx))) {
 		e->counters.rx_malformed++;
 		return;
@@ -121,14 +120,15 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 		xt_ud_rx(qp, rx);
 		return;
 	}
-	side = rx->flags & XR_OPF_REQUEST ? XT_PARK_RESPONDER : XT_PARK_REQUESTER;
 	if (__builtin_expect(rx->frame->inject.kind != XT_INJECT_NONE, false)) {
 		xt_qp_inject(qp, rx->frame->inject, true);
 		if (!xt_may_receive(qp))
 			return;
 	}
-	if (xt_park_waits(&qp->park, side) || !xt_rx_connected(qp, rx))
-		xt_park_rx(qp, rx);
+	/* UC: in the order of their arrival */
+	if ((qp->info.type == XR_QPT_UC && xt_keeps(&qp->park, XT_RESPONDER)) ||
+	    !xt_rx_connected(qp, rx))
+		xt_early_hold(qp, rx);
 }
 
 /*

@@ -95,18 +95,18 @@ has_line() {
 	has_line '^@\[[0-9]+, *$'
 }
 
-@test "memory_wait has the step of each access that waits, and all probes can be used at once" {
+@test "memory_wait has the kind of each read that is waited for, and all probes can be used at once" {
 	local all
 
 	trace memory_wait
 	all=$TRACER
-	mv "$TRACE" "$BATS_TEST_TMPDIR/steps"
+	mv "$TRACE" "$BATS_TEST_TMPDIR/kinds"
 	trace '*'
 	XROCE_ADOPT=never both -t 60 ib_write_bw -x @4 -F -n 1000 -s 65536
 	XROCE_ADOPT=never both -t 60 ib_send_bw -x @4 -F -n 1000 -s 65536
 	trace_end
 	has_line '^@\[usdt:.*:xroce:memory_wait\]: [0-9]+$'
-	TRACER=$all TRACE=$BATS_TEST_TMPDIR/steps
+	TRACER=$all TRACE=$BATS_TEST_TMPDIR/kinds
 	trace_end
 	has_line '^@\[[0-9]+, 0\]: [0-9]+$'
 }

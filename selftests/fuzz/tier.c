@@ -37,7 +37,8 @@ static void io_submit(struct xt_mem_io *io)
 {
 	struct fuzz_io *f = (struct fuzz_io *)io, **p = &f->w->io;
 
-	MUST(!io->seg->ptr && io->off <= io->seg->len && io->len <= io->seg->len - io->off);
+	MUST(!io->seg->ptr || io->seg->addressed);
+	MUST(io->off <= io->seg->len && io->len <= io->seg->len - io->off);
 	MUST(io->op == XT_MEM_READ || io->seg->writable);
 	f->target = (uint8_t *)(uintptr_t)io->seg->addr + io->off;
 	while (*p)

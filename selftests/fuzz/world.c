@@ -29,6 +29,7 @@ static void add_seg(struct region *r, uint64_t off, uint64_t len, bool mapped, b
 		.off = off,
 		.len = len,
 		.ptr = mapped ? r->bytes + off : NULL,
+		.addressed = mapped,
 		.addr = (uintptr_t)(r->bytes + off),
 		.writable = writable,
 	};

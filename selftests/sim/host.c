@@ -58,6 +58,8 @@ static void cut_segments(struct host *h, struct sim_mr *mr)
 		seg->writable = true;
 		if (!h->w->private_tier || rng_chance(r, 50))
 			seg->ptr = h->mem + mr->off + done;
+		/* the others cannot be reached by accesses */
+		seg->addressed = seg->ptr && rng_chance(r, 75);
 		done += len;
 	}
 }

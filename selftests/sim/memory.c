@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "daemon/transport/qp.h"
-#include "daemon/transport/memory/step.h"
+#include "daemon/transport/memory/reads.h"
 #include "sim.h"
 
 struct sim_io {
@@ -110,13 +110,13 @@ static void io_submit(struct xt_mem_io *io)
 	struct sim_mr *mr;
 
 	CHECK(w, !s->submitted, "access submitted twice");
-	CHECK(w, io->off + io->len <= io->seg->len && !io->seg->ptr, "access beyond its segment");
+	CHECK(w, io->off + io->len <= io->seg->len && (!io->seg->ptr || io->seg->addressed),
+	      "access beyond its segment");
 	s->submitted = true;
-	s->qp = io->step->qp;
+	s->qp = io->qp;
 	s->target = (uint8_t *)(uintptr_t)(io->seg->addr + io->off);
 	mr = region_of(w, io->mem);
-	w->posted_pieces += s->qp->path.loopback && (io->step->role == XT_STEP_POST ||
-						     io->step->role == XT_STEP_PLACE_POST);
+	w->posted_pieces += s->qp->path.loopback && io->op == XT_MEM_WRITE;
 	s->when = mr->hung ? NEVER : w->now + latency(w);
 	if (mr->failing && rng_chance(&w->sched, 30))
 		s->err = -EFAULT;
@@ -149,7 +149,7 @@ static void io_free(struct xt_mem_io *io)
 	}
 	s->given_up = true;
 	/* must not be used any more */
-	io->step = NULL;
+	io->qp = NULL;
 	io->mem = NULL;
 }
 
@@ -247,7 +247,7 @@ void memory_run(struct world *w)
 			if (e->room_at > w->now)
 				continue;
 			e->room_at = NEVER;
-			/* a step may need many accesses at once */
+			/* a packet may need many accesses at once */
 			e->granted = 256;
 			xt_mem_io_room(e->engine, &e->pool);
 			engine_wake(e, w->now);

@@ -9,7 +9,8 @@
 
 #include "daemon/transport/memory/integrity.h"
 #include "daemon/transport/qp.h"
-#include "daemon/transport/memory/step.h"
+#include "daemon/transport/memory/put.h"
+#include "daemon/transport/memory/reads.h"
 #include "selftests/lib/signatures.h"
 #include "selftests/lib/tap.h"
 
@@ -160,24 +161,24 @@ static void make_data(uint32_t len)
 }
 
 /* Reads the stream in cuts of any length and order. */
-static bool reads(struct xt_step *step, uint64_t len)
+static bool reads(struct xt_reads *from, uint64_t len)
 {
 	bool ok = true;
 
 	memset(got, 0, sizeof(got));
-	ok &= !xt_mem_read(step, &region.mem, 0, got, len) && !memcmp(got, on_wire, len);
+	ok &= !xt_mem_read(from, &region.mem, 0, got, len) && !memcmp(got, on_wire, len);
 	for (unsigned i = 0; i < 60 && ok; i++) {
 		uint32_t off = below((uint32_t)len), n = 1 + below((uint32_t)len - off);
 
 		if (i % 2 && n > 300)
 			n = 1 + n % 300;
-		ok = !xt_mem_read(step, &region.mem, off, got, n) && !memcmp(got, on_wire + off, n);
+		ok = !xt_mem_read(from, &region.mem, off, got, n) && !memcmp(got, on_wire + off, n);
 	}
 	return ok;
 }
 
-/* Writes the stream in order, cut anywhere, some cuts twice: a step that is executed again. */
-static bool writes(struct xt_step *step, uint64_t len, uint32_t longest)
+/* Writes the stream in order, cut anywhere, some cuts twice: a packet that is executed again. */
+static bool writes(struct xt_put *put, uint64_t len, uint32_t longest)
 {
 	uint32_t n;
 
@@ -186,7 +187,7 @@ static bool writes(struct xt_step *step, uint64_t len, uint32_t longest)
 		if (n > len - off)
 			n = (uint32_t)(len - off);
 		for (uint32_t again = below(3) ? 1 : 2; again; again--)
-			if (xt_mem_write(step, &region.mem, off, on_wire + off, n))
+			if (xt_mem_write(put, &region.mem, off, on_wire + off, n))
 				return false;
 	}
 	return true;
@@ -196,7 +197,8 @@ static bool writes(struct xt_step *step, uint64_t len, uint32_t longest)
 static bool stream_is_right(struct world *w, uint32_t block, uint8_t m, uint8_t wire, bool apart)
 {
 	struct xr_signature ms = signature(m), ws = signature(wire);
-	struct xt_step step = { .qp = w->q[0].qp };
+	struct xt_reads from = { .qp = w->q[0].qp };
+	struct xt_put put;
 	uint32_t pi = xr_signature_len(m), total = BLOCKS * (block + pi);
 	uint64_t len;
 	bool ok;
@@ -211,10 +213,11 @@ static bool stream_is_right(struct world *w, uint32_t block, uint8_t m, uint8_t 
 		return false;
 	region.mem.length = len;
 	scatter(in_memory, block, pi, apart);
-	ok = reads(&step, len);
+	xt_put_begin(&put, w->q[0].qp, XT_RESPONDER, 0);
+	ok = reads(&from, len);
 	for (unsigned i = 0; i < 4 && ok; i++) {
 		memset(memory, 0xee, SIZE);
-		ok = writes(&step, len, i % 2 ? 5000 : 300);
+		ok = writes(&put, len, i % 2 ? 5000 : 300);
 		gather(got, block, pi, apart);
 		ok = ok && !memcmp(got, in_memory, total) && memory[DATA_AT - 1] == 0xee &&
 		     memory[DATA_AT + (apart ? BLOCKS * block : total)] == 0xee;
@@ -343,11 +346,13 @@ static void test_error(struct world *w, const struct error_row *r, uint32_t bloc
 {
 	struct xr_signature with = signature(r->type), o = signature(other);
 	uint32_t pi = xr_signature_len(r->type), unit = block + xr_signature_len(other);
-	struct xt_step step = { .qp = w->q[0].qp };
+	struct xt_reads from = { .qp = w->q[0].qp };
+	struct xt_put put;
 	uint8_t good[8], *bad = read ? in_memory : on_wire;
 	uint64_t len = fill(w, 0, block, read ? &with : &o, read ? &o : &with, false);
 	bool ok = xt_integrity_load(&region.in, 0, len);
 
+	xt_put_begin(&put, w->q[0].qp, XT_RESPONDER, 0);
 	region.mem.length = len;
 	make_data(BLOCKS * block);
 	ref_stream(&with, block, BLOCKS, data, bad);
@@ -359,10 +364,10 @@ static void test_error(struct world *w, const struct error_row *r, uint32_t bloc
 	for (unsigned i = 0; i < 2 && ok; i++) {
 		uint64_t cut = 2ull * (read ? unit : block + pi) + 1;
 
-		ok = read ? !xt_mem_read(&step, &region.mem, 0, got, cut) &&
+		ok = read ? !xt_mem_read(&from, &region.mem, 0, got, cut) &&
 				     region.shared.kind == XR_INTEGRITY_OK &&
-				     !xt_mem_read(&step, &region.mem, cut, got, len - cut)
-			  : writes(&step, len, 700);
+				     !xt_mem_read(&from, &region.mem, cut, got, len - cut)
+			  : writes(&put, len, 700);
 		ok = ok && error_is(r, bad + 2ull * (block + pi) + block, good,
 				    2ull * (read ? unit : block + pi));
 		/* the next registration clears the error */
@@ -449,59 +454,61 @@ static void test_unchecked(void)
 static void test_access(void)
 {
 	struct xr_signature none = signature(XR_SIG_NONE), dif = signature(XR_SIG_DIF_1);
-	struct xt_step step = { 0 };
+	struct xt_reads from = { 0 };
+	struct xt_put put;
 	struct xt_key *key;
 	struct world w;
 	uint64_t len;
 
 	begin(&w);
-	step.qp = w.q[0].qp;
+	from.qp = w.q[0].qp;
+	xt_put_begin(&put, w.q[0].qp, XT_RESPONDER, 0);
 	key = make_region(&w);
 	region.in.pd = 1;
 	len = fill(&w, 0, 512, &none, &dif, false);
 	xt_integrity_load(&region.in, 0, len);
 	region.mem.length = len;
-	TAP_OK(xt_mem_write(&step, &region.mem, 100, got, 8) == -EACCES,
+	TAP_OK(xt_mem_write(&put, &region.mem, 100, got, 8) == -EACCES,
 	       "a write that begins within a block is refused");
-	TAP_OK(!xt_mem_write(&step, &region.mem, 520, got, 100) &&
-		       !xt_mem_write(&step, &region.mem, 620, got, 8),
+	TAP_OK(!xt_mem_write(&put, &region.mem, 520, got, 100) &&
+		       !xt_mem_write(&put, &region.mem, 620, got, 8),
 	       "a write continues where the last one ended");
-	TAP_OK(!xt_mem_write(&step, &region.mem, 0, got, 3) &&
-		       !xt_mem_write(&step, &region.mem, 628, got, 8) &&
-		       !xt_mem_write(&step, &region.mem, 3, got, 600),
+	TAP_OK(!xt_mem_write(&put, &region.mem, 0, got, 3) &&
+		       !xt_mem_write(&put, &region.mem, 628, got, 8) &&
+		       !xt_mem_write(&put, &region.mem, 3, got, 600),
 	       "two writes advance by turns");
 	TAP_OK(xt_mem_read(NULL, &region.mem, 0, got, 8) == -EACCES &&
 		       xt_mem_write(NULL, &region.mem, 0, got, 8) == -EACCES,
 	       "atomics are refused");
 	list_of(0)->piece[0].lkey ^= 0x100;
 	TAP_OK(xt_integrity_load(&region.in, 0, len) &&
-		       xt_mem_read(&step, &region.mem, 0, got, 8) == -EACCES,
+		       xt_mem_read(&from, &region.mem, 0, got, 8) == -EACCES,
 	       "a piece without a region is refused");
 	list_of(0)->piece[0].lkey = xt_key_value(key);
 	key->entry.state = XR_KEY_VALID;
 	key->entry.va = BASE;
 	key->entry.length = SIZE;
 	TAP_OK(xt_integrity_load(&region.in, 0, len) &&
-		       xt_mem_read(&step, &region.mem, 0, got, 8) == -EACCES,
+		       xt_mem_read(&from, &region.mem, 0, got, 8) == -EACCES,
 	       "a piece in an integrity region is refused");
 	list_of(0)->piece[0].lkey = w.lkey;
 	w.mr.key->entry.access = 0;
 	TAP_OK(xt_integrity_load(&region.in, 0, len) &&
-		       !xt_mem_read(&step, &region.mem, 0, got, 8) &&
-		       xt_mem_write(&step, &region.mem, 0, got, 8) == -EACCES,
+		       !xt_mem_read(&from, &region.mem, 0, got, 8) &&
+		       xt_mem_write(&put, &region.mem, 0, got, 8) == -EACCES,
 	       "pieces in a region without local write can be read only");
 	w.mr.key->entry.pd = 2;
-	TAP_OK(xt_mem_read(&step, &region.mem, 0, got, 8) == -EACCES,
+	TAP_OK(xt_mem_read(&from, &region.mem, 0, got, 8) == -EACCES,
 	       "a piece in a region of another PD is refused");
 	/* a response that is sent again: the memory may have changed legitimately */
 	w.mr.key->entry.pd = 1;
 	fill(&w, 0, 512, &dif, &none, false);
 	xt_integrity_load(&region.in, 0, BLOCKS * 512);
-	step.repeats = true;
-	TAP_OK(!xt_mem_read(&step, &region.mem, 0, got, 512) && !region.shared.kind,
+	from.repeats = true;
+	TAP_OK(!xt_mem_read(&from, &region.mem, 0, got, 512) && !region.shared.kind,
 	       "a repeated response records no error");
-	step.repeats = false;
-	TAP_OK(!xt_mem_read(&step, &region.mem, 0, got, 512) && region.shared.kind,
+	from.repeats = false;
+	TAP_OK(!xt_mem_read(&from, &region.mem, 0, got, 512) && region.shared.kind,
 	       "the first one does");
 	end(&w);
 }
@@ -880,10 +887,9 @@ static void test_pieces(void)
 					       .io_free = slow_free,
 					       .io_cancel = slow_cancel };
 	struct xr_signature none = { 0 }, dif = signature(XR_SIG_DIF_1);
-	struct xt_step *step;
+	struct xt_put put;
 	struct world w;
 	uint64_t len;
-	int err;
 
 	begin(&w);
 	make_region(&w);
@@ -894,14 +900,15 @@ static void test_pieces(void)
 	w.mr.mem.ops = &ops;
 	w.mr.seg.ptr = NULL;
 	xt_mem_pool_init(&slow_pool);
-	step = &w.q[0].qp->park.step[XT_STEP_EXECUTE];
-	err = xt_mem_write(step, &region.mem, 0, got, 100);
-	TAP_OK(err == -EINPROGRESS && slow_io.mem == &w.mr.mem && slow_io.through == &region.in,
+	xt_put_begin(&put, w.q[0].qp, XT_RESPONDER, 0);
+	TAP_OK(!xt_mem_write(&put, &region.mem, 0, got, 100) && xt_put_last(&put) == &slow_io &&
+		       slow_io.mem == &w.mr.mem && slow_io.through == &region.in,
 	       "a write to an integrity region writes to a piece, and names the region");
-	xt_step_clear(step);
-	err = xt_mem_write(step, &w.mr.mem, 0, got, 100);
-	TAP_OK(err == -EINPROGRESS && !slow_io.through, "a write to the piece itself does not");
-	xt_step_clear(step);
+	xt_put_drop(&put);
+	TAP_OK(!xt_mem_write(&put, &w.mr.mem, 0, got, 100) && xt_put_last(&put) == &slow_io &&
+		       !slow_io.through,
+	       "a write to the piece itself does not");
+	xt_put_drop(&put);
 	end(&w);
 }
 

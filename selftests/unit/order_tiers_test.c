@@ -47,6 +47,7 @@ static void divide(const struct layout *l)
 			.off = at[i],
 			.len = at[i + 1] - at[i],
 			.ptr = mapped ? slow + at[i] : NULL,
+			.addressed = mapped,
 			.writable = true,
 		};
 	}

@@ -31,8 +31,7 @@ static void test_posted(void)
 	post(&a, 3, XR_WR_RDMA_WRITE, FAST + 1, FAST + 9000, 100);
 	ring(&a);
 	TAP_OK(fast[9000] != fast[1], "mapped memory is not written before earlier data is stored");
-	finish(0);
-	settle();
+	finish_all();
 	TAP_OK(fast[9000] == fast[1] && completes(2, 0) && completes(3, 0),
 	       "mapped memory is written afterwards");
 

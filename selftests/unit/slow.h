@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Memory that has to be waited for: two QPs of one engine, RC unless noted, exchange packets, and
- * the test decides when accesses to a region finish. Region FAST is mapped, region SLOW is not.
+ * the test decides when accesses to a region finish. Region FAST is mapped, region SLOW is not;
+ * accesses reach both.
  */
 #ifndef SELFTESTS_SLOW_H
 #define SELFTESTS_SLOW_H
@@ -109,7 +110,7 @@ static const struct xt_mem_ops slow_ops = {
 
 static inline void take_effect(struct xt_mem_io *io)
 {
-	uint8_t *p = slow + io->at;
+	uint8_t *p = (io->mem == &fast_mr.mem ? fast : slow) + io->at;
 	uint64_t value;
 
 	switch (io->op) {
@@ -210,6 +211,8 @@ static inline void begin(bool loopback)
 	slow_key = h_reg(h, &slow_mr, slow, SIZE, SLOW);
 	slow_mr.seg.ptr = NULL;
 	slow_mr.mem.ops = &slow_ops;
+	fast_mr.seg.addressed = true;
+	fast_mr.mem.ops = &slow_ops;
 	xt_mem_pool_init(&pool);
 	for (i = 0; i < SIZE; i++) {
 		fast[i] = (uint8_t)(i * 7 + (i >> 8));

@@ -408,10 +408,12 @@ static void test_srq_change(void)
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
 	struct xt_result res;
+	struct xt_put put;
 	struct xr_cqe cqe;
 
 	rq.src.seg = &seg;
-	rq.src.step = &p->to.qp->park.step[XT_STEP_EXECUTE];
+	rq.src.put = &put;
+	xt_put_begin(&put, p->to.qp, XT_RESPONDER, 0);
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
 	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_ACCEPTED,
 	       "the first packet of a message is accepted");
@@ -441,10 +443,12 @@ static void test_srq_destroyed(void)
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
 	struct xt_result res;
+	struct xt_put put;
 	struct xr_cqe cqe;
 
 	rq.src.seg = &seg;
-	rq.src.step = &p->to.qp->park.step[XT_STEP_EXECUTE];
+	rq.src.put = &put;
+	xt_put_begin(&put, p->to.qp, XT_RESPONDER, 0);
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
 	xt_resp_request(p->to.qp, &rq, &res);
 	xt_numbers_del(p->h->shared.srqs, p->a.xt.number);

@@ -13,12 +13,10 @@
 #define AHEAD_READS 16
 
 /* Returns true if all these bytes are in one segment of the peer that must be waited for. */
-static bool waits(struct xt_qp *qp, struct xt_qp *peer, struct xr_key_use *use,
-		  struct xt_mem_at *at)
+static bool waits(struct xt_qp *peer, struct xr_key_use *use, struct xt_mem_at *at)
 {
 	use->access = XR_ACCESS_REMOTE_READ;
-	return xt_resp_check(peer, use, at) < 0 &&
-	       xt_mem_waits(&qp->park.step[XT_STEP_AHEAD], at->mem, at->off, use->len);
+	return xt_resp_check(peer, use, at) < 0 && xt_mem_waits(at->mem, at->off, use->len);
 }
 
 /* Starts to read the data of a READ that is posted, but not loaded; see xt_sq_read_ahead(). */
@@ -38,8 +36,8 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
 	use.key = wqe.rkey;
 	use.va = wqe.remote_addr;
 	use.len = sge.length;
-	return sge.length && sge.length <= XT_MEM_IO_MAX && waits(qp, peer, &use, &at) &&
-	       xt_mem_fetch(&qp->park.step[XT_STEP_AHEAD], index, at.mem, at.off, use.len);
+	return sge.length && sge.length <= XT_MEM_IO_MAX && waits(peer, &use, &at) &&
+	       xt_mem_fetch(&qp->park.reads[XT_READS_SEND_AHEAD], index, at.mem, at.off, use.len);
 }
 
 /*
@@ -48,7 +46,7 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
  */
 void xt_loopback_read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
-	struct xt_step *ahead = &qp->park.step[XT_STEP_AHEAD];
+	struct xt_reads *ahead = &qp->park.reads[XT_READS_SEND_AHEAD];
 	uint32_t index = p->index, end = index + 1 + AHEAD_READS;
 	struct xr_key_use use = {
 		.key = p->wqe->rkey,
@@ -66,8 +64,8 @@ void xt_loopback_read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct x
 		return;
 	if (xt_diff(end, qp->req.producer) > 0)
 		end = qp->req.producer;
-	if (!waits(qp, peer, &use, &at) || !xt_step_look_ahead(ahead, index, end))
+	if (!waits(peer, &use, &at) || !xt_reads_look_ahead(ahead, index, end))
 		return;
-	while (xt_step_may_fetch(ahead, end) && fetch_read(qp, peer, ahead->item))
+	while (xt_reads_may_fetch(ahead, end) && fetch_read(qp, peer, ahead->item))
 		ahead->item++;
 }

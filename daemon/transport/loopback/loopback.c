@@ -13,6 +13,8 @@
 #include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/memory/guard.h"
 #include "daemon/transport/memory/integrity.h"
+#include "daemon/transport/memory/put.h"
+#include "daemon/transport/memory/reads.h"
 #include "loopback.h"
 #include "ahead.h"
 #include "posted.h"
@@ -28,8 +30,9 @@
 #include "daemon/transport/queue/sq.h"
 #include "daemon/transport/memory/use.h"
 #include "daemon/transport/queue/wr_kind.h"
+#include "daemon/transport/waiting/posted.h"
 
-enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_PARKED };
+enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_WAIT };
 
 /*
  * Bytes that one piece may have; one packet if the QP has a rate limit. Integrity regions need more
@@ -42,15 +45,6 @@ static uint32_t chunk(const struct xt_qp *qp, const struct xt_qp *peer)
 	return xt_has_integrity(qp, peer) ? XT_INTEGRITY_MOVE : XT_LOOPBACK_MOVE;
 }
 
-/* All accesses to memory, also to that of the peer, are of the requester's step. */
-static struct xt_step *step_of(struct xt_qp *qp)
-{
-	struct xt_step *step = &qp->park.step[XT_STEP_SEND];
-
-	xt_step_take_over(step, qp->req.cur);
-	return step;
-}
-
 static void cut(struct xt_qp *qp, struct xt_swqe *w, struct xt_piece *p)
 {
 	uint32_t left;
@@ -58,12 +52,10 @@ static void cut(struct xt_qp *qp, struct xt_swqe *w, struct xt_piece *p)
 	p->wqe = w;
 	p->peer = xt_qp_by_num(qp->engine->shared->qps, qp->attr.dest_qp_num);
 	p->index = qp->req.cur;
-	p->step = step_of(qp);
 	p->off = (qp->req.next - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
 	/* the rate limit may have changed since the writes of the piece have started */
-	p->full = p->step->settled ? p->step->full : chunk(qp, p->peer);
-	p->step->full = p->full;
+	p->full = qp->req.posted ? qp->req.posted : chunk(qp, p->peer);
 	p->len = left < p->full ? left : p->full;
 	p->packets = (p->len + qp->mtu - 1) >> qp->mtu_shift;
 	if (!p->packets)
@@ -91,8 +83,7 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 	const struct xt_path *path = &qp->path, *back = &peer->path;
 
 	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->loopback &&
-	       !xt_park_waits(&peer->park, XT_PARK_RESPONDER) &&
-	       peer->attr.dest_qp_num == qp->info.qpn &&
+	       !peer->park.held[XT_RESPONDER] && peer->attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
 }
@@ -122,27 +113,20 @@ static void advance(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 	xt_loopback_settle(qp, peer);
 }
 
-/* Returns true if the writes of the last piece of a work request may be posted. */
-static bool posts_last(const struct xt_qp *peer, const struct xt_swqe *w)
+/*
+ * Begins the put of a piece into the memory of the peer or, with the data of a READ, of the QP.
+ * What has to be read is read for the QP, which also waits for staging memory, unless that of
+ * another engine is used: then it polls (posted.h).
+ */
+static void begin_put(struct xt_put *put, struct xt_qp *qp, struct xt_qp *peer, bool read)
 {
-	if (w->kind == XT_KIND_SEND)
-		return xt_resp_posts_receive(peer, w->opcode == XR_WR_SEND_WITH_INV);
-	return !xt_has_imm(w);
-}
-
-/* Returns the step at which the writes of a piece are posted, NULL if they must be waited for. */
-static struct xt_step *post_at(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
-{
-	const struct xt_swqe *w = p->wqe;
-
-	if (qp->info.type != XR_QPT_RC || peer->engine != qp->engine)
-		return NULL;
-	if (w->kind == XT_KIND_READ)
-		return &qp->park.step[XT_STEP_PLACE_POST];
-	if (p->last && !posts_last(peer, w))
-		return NULL;
-	return w->kind == XT_KIND_WRITE || w->kind == XT_KIND_SEND ? &peer->park.step[XT_STEP_POST]
-								   : NULL;
+	if (read)
+		xt_put_begin(put, qp, XT_REQUESTER, qp->req.next);
+	else
+		xt_put_begin(put, peer, XT_RESPONDER, peer->resp.epsn);
+	put->reads = &qp->park.reads[XT_READS_SEND];
+	if (put->qp->engine == qp->engine)
+		put->room = &put->reads->room;
 }
 
 /* The piece is lost: a reliable QP times out; UC and UD complete as if it had been sent. */
@@ -152,7 +136,7 @@ static void lost(struct xt_qp *qp, const struct xt_piece *p)
 	struct xt_piece rest = *p;
 
 	/* until the next try, the memory of the peer may change */
-	xt_step_end(&qp->park.step[XT_STEP_AHEAD]);
+	xt_reads_end(&qp->park.reads[XT_READS_SEND_AHEAD]);
 	if (!xt_unreliable(qp)) {
 		qp->req.wait = XT_WAIT_UNREACHABLE;
 		xt_req_arm_ack_timer(qp);
@@ -257,7 +241,7 @@ static void no_receive(struct xt_qp *qp, struct xt_qp *peer, const struct xt_pie
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-/* Each returns false if memory must be waited for. */
+/* Each returns false if the piece, or the rest of it, must be executed later. */
 static bool data_done(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p,
 		      enum xt_outcome outcome, const struct xt_result *res)
 {
@@ -285,7 +269,10 @@ static bool data_done(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piec
 	case XT_REFUSED:
 		refused(qp, peer, p, res->nak);
 		break;
-	case XT_PARKED:
+	case XT_POSTED:
+		qp->req.posted = p->full;
+		return false;
+	case XT_NOT_NOW:
 		return false;
 	}
 	return true;
@@ -310,17 +297,22 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 			.qp = qp,
 			.index = p->index,
 			.off = p->off,
-			.step = p->step,
 			.last = p->last,
 		},
+		.posted = qp->req.posted,
 	};
-	struct xt_result res;
 	enum xt_outcome outcome;
+	struct xt_result res;
+	struct xt_put put;
 
+	begin_put(&put, qp, peer, false);
+	put.kind = w->kind;
+	rq.src.put = &put;
 	rq.flags = xr_opcodes[rq.op].flags;
 	if (xt_unreliable(qp) && p->first)
 		xt_resp_begin_message(peer, qp->req.next);
 	outcome = xt_resp_request(peer, &rq, &res);
+	xt_resp_finish_put(&put, outcome);
 	return data_done(qp, peer, p, outcome, &res);
 }
 
@@ -345,13 +337,13 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 		.va = w->remote_addr + p->off,
 		.len = w->length - p->off,
 	};
-	struct xt_source src = { .step = p->step, .last = p->last };
+	struct xt_put put;
+	struct xt_source src = { .put = &put, .last = p->last };
 	struct xt_wc_error error;
 	struct xt_mem_at at = { 0 };
 	enum xt_side side;
-	int nak;
+	int nak = xt_resp_check(peer, &use, &at);
 
-	nak = p->step->settled ? -1 : xt_resp_check(peer, &use, &at);
 	if (nak >= 0) {
 		if (xt_has_posted(qp))
 			return false;
@@ -359,9 +351,11 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 		refused(qp, peer, p, (uint32_t)nak);
 		return true;
 	}
+	begin_put(&put, qp, peer, true);
 	src.mem = at.mem;
 	src.off = at.off;
 	side = XT_UNORDERED(xt_scatter(&l, p->off, &src, p->len, &error));
+	xt_resp_finish_put(&put, side == XT_SIDE_NONE ? XT_ACCEPTED : XT_NOT_NOW);
 	if (side == XT_SIDE_WAIT || (side != XT_SIDE_NONE && xt_has_posted(qp)))
 		return false;
 	if (side == XT_SIDE_SOURCE) {
@@ -393,41 +387,74 @@ static void set_fields(struct xt_request *rq, const struct xt_swqe *w)
 	}
 }
 
-/* A request of one packet that is completed by a response without a payload */
-static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
+/*
+ * Executes a request of one packet. If its access is posted, the result of an atomic is that of the
+ * access.
+ */
+static enum xt_outcome execute_single(struct xt_qp *qp, struct xt_qp *peer,
+				      const struct xt_piece *p, struct xt_result *res)
 {
 	const struct xt_swqe *w = p->wqe;
+	struct xt_put put;
 	struct xt_request rq = {
 		.op = xt_wr_opcode(w->opcode)->op,
 		.va = w->remote_addr,
 		.rkey = w->rkey,
 		.len = w->length,
 		.total = w->length,
-		.src = { .qp = qp, .index = p->index, .step = p->step },
+		.src = { .qp = qp, .index = p->index, .put = &put },
 	};
-	const struct xt_kind *kind = xt_kind_of(w);
-	enum xt_side side = XT_SIDE_NONE;
 	enum xt_outcome outcome;
-	struct xt_result res;
 
-	set_fields(&rq, w);
-	if (p->step->atomic_done) {
-		outcome = XT_ACCEPTED;
-		res.old = p->step->atomic_old;
-	} else {
-		outcome = xt_resp_execute(peer, &rq, &res);
+	if (qp->req.posted) {
+		res->old = peer->resp.answer;
+		return xt_posted(&peer->park, XT_RESPONDER) ? XT_POSTED : XT_ACCEPTED;
 	}
-	if (outcome == XT_PARKED)
+	set_fields(&rq, w);
+	begin_put(&put, qp, peer, false);
+	put.kind = w->kind;
+	outcome = xt_resp_execute(peer, &rq, res);
+	if (outcome == XT_ACCEPTED && !xt_put_is_empty(&put))
+		outcome = XT_POSTED;
+	xt_resp_finish_put(&put, outcome);
+	return outcome;
+}
+
+/* Stores the result of an atomic. */
+static enum xt_side store_atomic(struct xt_qp *qp, uint64_t old, struct xt_wc_error *error)
+{
+	struct xt_put put;
+	enum xt_side side;
+
+	xt_put_begin(&put, qp, XT_REQUESTER, qp->req.next);
+	side = xt_req_store_atomic(&put, old, error);
+	xt_resp_finish_put(&put, side == XT_SIDE_NONE ? XT_ACCEPTED : XT_NOT_NOW);
+	return side;
+}
+
+/* A request of one packet that is completed by a response without a payload */
+static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
+{
+	const struct xt_kind *kind = xt_kind_of(p->wqe);
+	enum xt_side side = XT_SIDE_NONE;
+	struct xt_result res;
+	enum xt_outcome outcome = execute_single(qp, peer, p, &res);
+
+	if (outcome == XT_NOT_NOW || outcome == XT_POSTED) {
+		qp->req.posted = outcome == XT_POSTED ? p->full : 0;
 		return false;
+	}
 	if (outcome == XT_REFUSED) {
 		xt_resp_refuse(peer, res.nak);
 		refused(qp, peer, p, res.nak);
 		return true;
 	}
 	if (outcome == XT_ACCEPTED && kind->response == XT_RESPONSE_ATOMIC)
-		side = xt_req_store_atomic(p->step, res.old, &res.error);
+		side = store_atomic(qp, res.old, &res.error);
+	/* the atomic is not executed again */
 	if (side == XT_SIDE_WAIT) {
-		xt_step_executed(p->step, res.old);
+		peer->resp.answer = res.old;
+		qp->req.posted = p->full;
 		return false;
 	}
 	if (outcome == XT_ACCEPTED)
@@ -447,7 +474,7 @@ static bool out_of_place(struct xt_qp *peer)
 	return peer->resp.kind != XT_KIND_NONE || !peer->attr.max_dest_rd_atomic;
 }
 
-/* Returns false if memory must be waited for. */
+/* Returns false if the piece, or the rest of it, must be executed later. */
 static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_kind *kind = xt_kind_of(p->wqe);
@@ -474,35 +501,33 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 
 static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 {
+	struct xt_reads *reads = &qp->park.reads[XT_READS_SEND];
 	struct xt_engine *e = qp->engine, *other;
 	struct xt_qp *peer = p->peer;
 	bool done = true;
 
+	xt_reads_take_over(reads, qp->req.cur);
 	if (!peer) {
 		lost(qp, p);
 	} else {
 		other = peer->engine;
 		if (!xt_engine_enter(e, other))
 			return STEP_BUSY;
-		p->step->post = post_at(qp, peer, p);
-		p->step->fenced = xt_posted(&peer->park, XT_PARK_RESPONDER);
 		if (reachable(qp, peer) && expected(qp, peer, p))
 			done = perform(qp, peer, p);
 		else if (xt_has_posted(qp))
 			done = false;
 		else
 			lost(qp, p);
-		if (p->step->used && qp->req.cur == p->index)
+		if (reads->used && qp->req.cur == p->index)
 			xt_loopback_read_ahead(qp, peer, p);
-		p->step->fenced = false;
-		p->step->post = NULL;
+		xt_loopback_began(qp, peer, done);
 		xt_engine_leave(e, other);
 	}
-	if (!done) {
-		xt_step_park(p->step);
-		return STEP_PARKED;
-	}
-	xt_step_end(p->step);
+	if (!done)
+		return STEP_WAIT;
+	qp->req.posted = 0;
+	xt_reads_end(reads);
 	return xt_may_send(qp) && qp->req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
 }
 
@@ -525,7 +550,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct xt_piece p;
 
 	/* load no work request, so that run_sends() continues in the next round */
-	if (cost >= budget) {
+	if (cost >= budget || !xt_loopback_look(qp)) {
 		*more = true;
 		return cost;
 	}
@@ -554,7 +579,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		cut(qp, w, &p);
 		cost += xt_loopback_cost(p.len);
 		next = step(qp, &p);
-		if (next == STEP_PARKED)
+		if (next == STEP_WAIT)
 			break;
 		xt_flow_charge(qp->flow, XT_PACKET_COST + p.len);
 		if (next != STEP_BUSY)

@@ -13,11 +13,10 @@ struct xt_piece {
 	uint32_t index, off, len, packets;
 	uint32_t full; /* bytes of all pieces but the last */
 	bool first, last;
-	struct xt_step *step;
 	struct xt_qp *peer; /* NULL: there is none */
 };
 
-/* Returns true if writes of pieces that were moved are posted; see loopback_posted.h. */
+/* Returns true if writes of pieces that were moved are posted; see posted.h. */
 static inline bool xt_has_posted(const struct xt_qp *qp)
 {
 	return qp->req.next != qp->req.unacked;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "posted.h"
+#include "daemon/transport/memory/ending.h"
 #include "daemon/transport/rc/completer.h"
 #include "daemon/transport/engine.h"
 #include "daemon/transport/scheduling/flow.h"
 #include "piece.h"
 #include "daemon/transport/qp.h"
 #include "daemon/transport/rc/requester.h"
+#include "daemon/transport/rc/resend.h"
 #include "daemon/transport/queue/sq.h"
+#include "daemon/transport/waiting/posted.h"
 
 /* Most bytes of posted writes of a QP, but for the last piece */
 #define MAX_POSTED (256u << 10)
@@ -17,9 +20,14 @@ static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
 	const struct xt_requester *r = &qp->req;
 	uint32_t psn, msn;
 
-	if (xt_posted(&qp->park, XT_PARK_REQUESTER))
-		return xt_posted_first(&qp->park, XT_PARK_REQUESTER);
-	if (xt_unreliable(qp) || !peer || !xt_posted(&peer->park, XT_PARK_RESPONDER))
+	if (xt_posted(&qp->park, XT_REQUESTER))
+		return xt_posted_first(&qp->park, XT_REQUESTER);
+	if (xt_unreliable(qp) || !peer)
+		return r->next;
+	/* it has given up what was posted, see lose_pieces() */
+	if (!xt_may_receive(peer))
+		return r->unacked;
+	if (!xt_posted(&peer->park, XT_RESPONDER))
 		return r->next;
 	psn = xt_posted_psn(peer, &msn);
 	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
@@ -48,6 +56,12 @@ void xt_loopback_settle(struct xt_qp *qp, const struct xt_qp *peer)
 	xt_qp_store_psns(qp);
 }
 
+/* Returns true if the peer has posted writes of the QP that have not ended. */
+static bool is_pending(const struct xt_qp *qp)
+{
+	return xt_has_posted(qp) || qp->req.posted;
+}
+
 /* Returns the QP whose pieces a QP receives over loopback, if its engine is the same. */
 static struct xt_qp *sender_of(struct xt_qp *peer)
 {
@@ -59,27 +73,77 @@ static struct xt_qp *sender_of(struct xt_qp *peer)
 	return qp;
 }
 
-void xt_loopback_written(struct xt_qp *qp, enum xt_park_side side)
+void xt_loopback_written(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_qp *sender = side == XT_PARK_REQUESTER ? qp : sender_of(qp);
+	struct xt_qp *sender = side == XT_REQUESTER ? qp : sender_of(qp);
 
 	if (!qp->path.loopback || !sender || !xt_may_send(sender))
 		return;
-	xt_loopback_settle(sender, side == XT_PARK_REQUESTER ? NULL : qp);
+	xt_loopback_settle(sender, side == XT_REQUESTER ? NULL : qp);
 	xt_activate(sender);
 }
 
-void xt_loopback_write_failed(struct xt_qp *peer)
+void xt_loopback_stopped(struct xt_qp *qp)
 {
-	struct xt_qp *qp = sender_of(peer);
+	struct xt_qp *sender = sender_of(qp);
 
-	if (qp)
+	if (sender && sender != qp && is_pending(sender))
+		xt_activate(sender);
+}
+
+/* ---- the peer ------------------------------------------------------------------------------ */
+
+void xt_loopback_began(struct xt_qp *qp, struct xt_qp *peer, bool done)
+{
+	struct xt_engine *e = qp->engine;
+
+	qp->req.peer_stops = peer->park.stops;
+	if (peer->engine == e || (done && !is_pending(qp)))
+		return;
+	xt_ending_poll(qp);
+	/* it may sleep, and collects the results of accesses */
+	if (e->ops->wake)
+		e->ops->wake(e->ctx, peer->engine);
+}
+
+/* The pieces whose writes were posted, and given up, are lost. If one failed, it is refused. */
+static void lose_pieces(struct xt_qp *qp, const struct xt_qp *peer)
+{
+	qp->req.posted = 0;
+	if (peer && peer->info.state == XR_QPS_ERR && peer->resp.write_failed)
 		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
+	else
+		xt_req_go_back(qp);
+}
+
+bool xt_loopback_look(struct xt_qp *qp)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_qp *peer;
+
+	/* the data of READs is posted here */
+	if (__builtin_expect(!is_pending(qp), true) || xt_posted(&qp->park, XT_REQUESTER))
+		return true;
+	peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
+	if (!peer) {
+		lose_pieces(qp, NULL);
+		return true;
+	}
+	if (!xt_engine_enter(e, peer->engine))
+		return false;
+	if (peer->park.stops != qp->req.peer_stops)
+		lose_pieces(qp, peer);
+	else if (peer->engine != e)
+		xt_loopback_settle(qp, peer);
+	if (peer->engine != e && is_pending(qp))
+		xt_ending_poll(qp);
+	xt_engine_leave(e, peer->engine);
+	return true;
 }
 
 bool xt_loopback_must_settle(const struct xt_qp *qp, const struct xt_swqe *w)
 {
-	bool reads = xt_posted(&qp->park, XT_PARK_REQUESTER);
+	bool reads = xt_posted(&qp->park, XT_REQUESTER);
 	uint32_t posted = (qp->req.next - qp->req.unacked) << qp->mtu_shift;
 
 	if (posted >= MAX_POSTED || w->error.status || w->flags & XR_SEND_FENCE)

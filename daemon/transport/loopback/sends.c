@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Common SENDs: of one SGE or of inline data, with bytes that are mapped on both sides, into
- * receives of one SGE. They need no steps, no pieces and no state between pieces, so the state of
+ * receives of one SGE. They need no pieces and no state between pieces, so the state of
  * both QPs is checked once for many of them.
  *
  * A work request is executed here as a whole, or not at all: one that is unusual, or that must
@@ -37,7 +37,7 @@ static bool is_settled(const struct xt_qp *qp)
 	return qp->info.state == XR_QPS_RTS && r->wait == XT_WAIT_NONE &&
 	       r->completed == r->loaded && r->cur == r->loaded && r->next == r->max &&
 	       r->unacked == r->next && r->load_psn == r->next && !qp->park.busy &&
-	       !qp->park.step[XT_STEP_SEND].used && !qp->park.step[XT_STEP_AHEAD].used;
+	       !qp->park.reads[XT_READS_SEND].used && !qp->park.reads[XT_READS_SEND_AHEAD].used;
 }
 
 /*
@@ -57,8 +57,7 @@ static bool is_ready(const struct xt_qp *peer, uint32_t psn)
 
 	return is_established(peer) && peer->resp.kind == XT_KIND_NONE &&
 	       !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, psn & XR_PSN_MASK) && peer->rq_ring &&
-	       !rq->taken && rq->completed == rq->consumer && !peer->park.busy &&
-	       !peer->park.step[XT_STEP_POST].used && !peer->park.step[XT_STEP_EXECUTE].used;
+	       !rq->taken && rq->completed == rq->consumer && !peer->park.busy;
 }
 
 bool xt_loopback_sends_possible(const struct xt_qp *qp, const struct xt_qp *peer)

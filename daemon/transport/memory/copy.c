@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Payload from and to memory. Keys are checked at each access, even if the same work request was
- * checked before: a region may be deregistered at any time. Settled steps only use the results of
- * accesses that have started (step.h).
+ * checked before: a region may be deregistered at any time.
  */
 #include <errno.h>
 
 #include "copy.h"
 #include "daemon/transport/engine.h"
 #include "guard.h"
+#include "put.h"
+#include "reads.h"
 #include "daemon/transport/wire/packet.h"
 #include "daemon/transport/qp.h"
 #include "daemon/transport/queue/rings.h"
@@ -176,15 +177,15 @@ static int gather_unmapped(const struct xt_fetch *f, const struct xt_mem_at *at,
 	uint8_t *p;
 	int err;
 
-	if (out->len + len > sizeof(f->step->qp->engine->bounce))
+	if (out->len + len > sizeof(f->reads->qp->engine->bounce))
 		return -EINPROGRESS; /* of a large frame: packets are sent instead */
-	xt_step_fetch(f->step, f->item, f->psn, at->off + f->rest);
-	p = xt_step_peek(f->step, at->mem, at->off, len);
+	xt_reads_fetch(f->reads, f->item, f->psn, at->off + f->rest);
+	p = xt_reads_peek(f->reads, at->mem, at->off, len);
 	out->passing = true;
 	if (!p) {
 		/* the bounce buffer holds a whole payload; each part has its own offset in it */
-		p = f->step->qp->engine->bounce + out->len;
-		err = xt_mem_read(f->step, at->mem, at->off, p, len);
+		p = f->reads->qp->engine->bounce + out->len;
+		err = xt_mem_read(f->reads, at->mem, at->off, p, len);
 		if (err)
 			return err;
 	}
@@ -213,14 +214,15 @@ bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge)
 	struct xt_mem_at at;
 
 	return check_lkey(&l, &whole, 0, &at, &error) &&
-	       xt_mem_fetch(&qp->park.step[XT_STEP_AHEAD], item, at.mem, at.off, sge->length);
+	       xt_mem_fetch(&qp->park.reads[XT_READS_SEND_AHEAD], item, at.mem, at.off,
+			    sge->length);
 }
 
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error)
 {
 	const uint32_t psn = xt_swqe(qp, index)->psn + (off >> qp->mtu_shift);
-	struct xt_fetch f = { &qp->park.step[XT_STEP_SEND], index, psn, 0 };
+	struct xt_fetch f = { &qp->park.reads[XT_READS_SEND], index, psn, 0 };
 	struct xt_sgl l = xt_swqe_sgl(qp, index);
 	bool waiting = false;
 	struct xt_mem_at at;
@@ -276,36 +278,32 @@ bool xt_wqe_is_mapped(struct xt_qp *qp, uint32_t index)
 
 /* ---- into memory ---------------------------------------------------------------------- */
 
-/* The result of a copy that failed on one side, or must wait */
-static enum xt_side not_copied(int err, enum xt_side side, struct xt_wc_error *error)
+static enum xt_side failed(enum xt_side side, struct xt_wc_error *error)
 {
-	if (err == -EINPROGRESS)
-		return XT_SIDE_WAIT;
 	set_memory_error(error);
 	return side;
 }
 
-static enum xt_side put_from_segs(struct xt_step *step, const struct xt_mem_at *to,
+static enum xt_side put_from_segs(struct xt_put *put, const struct xt_mem_at *to,
 				  const struct xt_seg *seg, uint64_t skip, uint32_t len,
 				  struct xt_wc_error *error)
 {
-	int err = xt_mem_write_segs(step, to, seg, skip, len);
+	int err = xt_mem_write_segs(put, to, seg, skip, len);
 
 	if (!err)
 		return XT_SIDE_NONE;
-	return not_copied(err, err == XT_STEP_ABSENT ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
+	return failed(err == XT_PUT_ABSENT ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
 }
 
-static enum xt_side put_from_mem(struct xt_step *step, const struct xt_mem_at *to,
+static enum xt_side put_from_mem(struct xt_put *put, const struct xt_mem_at *to,
 				 const struct xt_mem_at *from, uint32_t len,
 				 struct xt_wc_error *error)
 {
 	bool src_failed;
-	int err = xt_mem_copy(step, to, from, len, &src_failed);
 
-	if (!err)
+	if (!xt_mem_copy(put, to, from, len, &src_failed))
 		return XT_SIDE_NONE;
-	return not_copied(err, src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
+	return failed(src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
 }
 
 static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *src, uint64_t off,
@@ -313,7 +311,7 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 {
 	const struct xt_swqe *wqe = xt_swqe(src->qp, src->index);
 	struct xt_sgl l = xt_swqe_sgl(src->qp, src->index);
-	enum xt_side side, all = XT_SIDE_NONE;
+	enum xt_side side;
 	struct xt_mem_at from;
 	struct xt_seg data;
 	struct walk w;
@@ -321,7 +319,7 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 
 	if (wqe->flags & XR_SEND_INLINE) {
 		data = (struct xt_seg){ inline_data(src->qp, src->index), wqe->length };
-		return put_from_segs(src->step, &to, &data, off, len, error);
+		return put_from_segs(src->put, &to, &data, off, len, error);
 	}
 	for (w = walk_to(&l, off); len; len -= r.len, to.off += r.len) {
 		r = walk_run(&w, len);
@@ -329,56 +327,43 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 			continue;
 		if (!check_lkey(&l, &r, 0, &from, error))
 			return XT_SIDE_SOURCE;
-		side = put_from_mem(src->step, &to, &from, r.len, error);
-		if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
+		side = put_from_mem(src->put, &to, &from, r.len, error);
+		if (side != XT_SIDE_NONE)
 			return side;
-		all |= side;
 	}
-	return all;
+	return XT_SIDE_NONE;
 }
 
-/* Like xt_put(), from another offset of the source. */
+/* Like xt_store(), from another offset of the source. */
 static enum xt_side put_from(const struct xt_mem_at *to, const struct xt_source *src, uint64_t off,
 			     uint32_t len, struct xt_wc_error *error)
 {
 	if (src->placed)
 		return XT_SIDE_NONE;
 	if (src->seg)
-		return put_from_segs(src->step, to, src->seg, off, len, error);
+		return put_from_segs(src->put, to, src->seg, off, len, error);
 	if (src->mem)
-		return put_from_mem(src->step, to, &(struct xt_mem_at){ src->mem, off }, len,
-				    error);
+		return put_from_mem(src->put, to, &(struct xt_mem_at){ src->mem, off }, len, error);
 	return put_from_wqe(*to, src, off, len, error);
 }
 
-static enum xt_side result_of(struct xt_step *step, struct xt_wc_error *error)
+/* The put may wait for some bytes. */
+static enum xt_side result(const struct xt_put *put, enum xt_side side)
 {
-	int err = xt_step_result(step);
-
-	return err ? not_copied(err, XT_SIDE_TARGET, error) : XT_SIDE_NONE;
+	return side == XT_SIDE_NONE && put->waits ? XT_SIDE_WAIT : side;
 }
 
-/* A UD step is not settled: it writes a GRH and a payload, one after the other. */
-static enum xt_side written(struct xt_step *step, enum xt_side side)
+enum xt_side xt_store(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
+		      struct xt_wc_error *error)
 {
-	if (side == XT_SIDE_WAIT && step->qp->info.type != XR_QPT_UD)
-		xt_step_written(step);
-	return side;
+	src->put->last = src->last;
+	return result(src->put, put_from(to, src, src->off, len, error));
 }
 
-enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
-		    struct xt_wc_error *error)
+enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
+			uint32_t len, struct xt_wc_error *error)
 {
-	if (src->step->settled)
-		return result_of(src->step, error);
-	src->step->last = src->last;
-	return written(src->step, put_from(to, src, src->off, len, error));
-}
-
-static enum xt_side scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
-			    uint32_t len, struct xt_wc_error *error)
-{
-	enum xt_side side, all = XT_SIDE_NONE;
+	enum xt_side side = XT_SIDE_NONE;
 	uint64_t from = src->off;
 	struct xt_mem_at at;
 	struct walk w;
@@ -386,27 +371,16 @@ static enum xt_side scatter(const struct xt_sgl *to, uint64_t off, const struct 
 
 	if (!len)
 		return XT_SIDE_NONE;
-	for (w = walk_to(to, off); len; len -= r.len, from += r.len) {
+	for (w = walk_to(to, off); len && side == XT_SIDE_NONE; len -= r.len, from += r.len) {
 		r = walk_run(&w, len);
 		if (!r.len)
 			continue;
 		if (!check_lkey(to, &r, XR_ACCESS_LOCAL_WRITE, &at, error))
 			return XT_SIDE_TARGET;
-		src->step->last = src->last && r.len == len;
+		src->put->last = src->last && r.len == len;
 		side = put_from(&at, src, from, r.len, error);
-		if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
-			return side;
-		all |= side;
 	}
-	return all;
-}
-
-enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
-			uint32_t len, struct xt_wc_error *error)
-{
-	if (src->step->settled)
-		return result_of(src->step, error);
-	return written(src->step, scatter(to, off, src, len, error));
+	return result(src->put, side);
 }
 
 bool xt_scatter_mapped(const struct xt_sgl *to, uint64_t off, const struct xt_rx *rx)

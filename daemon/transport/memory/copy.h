@@ -24,12 +24,12 @@ struct xt_source {
 	struct xt_qp *qp;
 	uint32_t index;
 	uint64_t off;
-	struct xt_step *step; /* that copies them */
-	bool last;	      /* a message ends with the bytes that are copied */
-	bool placed;	      /* they are in their place already: only keys are checked */
+	struct xt_put *put; /* with which they are copied */
+	bool last;	    /* a message ends with the bytes that are copied */
+	bool placed;	    /* they are in their place already: only keys are checked */
 };
 
-/* The side that caused an error; XT_SIDE_WAIT: the step must be parked */
+/* The side that caused an error; XT_SIDE_WAIT: the put waits, and nothing is copied now */
 enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET, XT_SIDE_WAIT };
 
 /* The SGL of a send work request */
@@ -79,15 +79,15 @@ bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge);
  */
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error);
-/* Bytes that a step reads: those of a packet of a work request or READ (@item) */
+/* Bytes to be read: those of a packet of a work request or READ (@item) */
 struct xt_fetch {
-	struct xt_step *step;
+	struct xt_reads *reads;
 	uint32_t item, psn;
 	uint64_t rest; /* bytes of the region that later packets need, from the first byte on */
 };
 /*
  * Adds bytes of a region, through the engine's bounce buffer if they are not mapped. Returns 0 or a
- * negative errno, -EINPROGRESS if the step must be parked, or if the payload is that of a large
+ * negative errno, -EINPROGRESS if they are not there yet, or if the payload is that of a large
  * frame, which does not fit the buffer.
  */
 int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t len,
@@ -106,7 +106,7 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
  */
 bool xt_scatter_mapped(const struct xt_sgl *to, uint64_t off, const struct xt_rx *rx);
 /* As xt_scatter(), with a region as the target */
-enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
-		    struct xt_wc_error *error);
+enum xt_side xt_store(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
+		      struct xt_wc_error *error);
 
 #endif /* XT_COPY_H */

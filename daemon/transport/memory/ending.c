@@ -2,7 +2,7 @@
 #include "ending.h"
 #include "daemon/transport/engine.h"
 #include "daemon/transport/qp.h"
-#include "step.h"
+#include "access.h"
 
 #define POLLS 64 /* QPs that are resumed in one round */
 
@@ -42,9 +42,8 @@ uint64_t xt_ending_next(const struct xt_engine *e)
 void xt_ending_stop(struct xt_qp *qp)
 {
 	xt_list_del(&qp->ending.poll_link);
-	qp->ending.key[XT_PARK_RESPONDER].region = 0;
+	qp->ending.key[XT_RESPONDER].region = 0;
 	qp->ending.hold_until = 0;
-	qp->ending.peer = 0;
 }
 
 /* ---- keys ---------------------------------------------------------------------------------- */
@@ -73,21 +72,4 @@ bool xt_ending_key_waits(struct xt_ending_key *k, struct xt_engine *e)
 		return true;
 	k->region = 0;
 	return false;
-}
-
-/* ---- the peer over loopback ----------------------------------------------------------------- */
-
-struct xt_qp *xt_ending_peer(const struct xt_qp *qp)
-{
-	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, qp->attr.dest_qp_num);
-
-	return peer && peer != qp && peer->path.loopback && peer->attr.dest_qp_num == qp->info.qpn
-		       ? peer
-		       : NULL;
-}
-
-bool xt_ending_peer_writes(const struct xt_qp *peer)
-{
-	return __atomic_load_n(&peer->park.step[XT_STEP_SEND].used, __ATOMIC_RELAXED) ||
-	       __atomic_load_n(&peer->park.step[XT_STEP_ENDING].used, __ATOMIC_RELAXED);
 }

@@ -40,16 +40,10 @@ struct xt_ending_key {
 
 /* In struct xt_qp */
 struct xt_ending {
-	struct xt_ending_key key[2]; /* by enum xt_park_side: whose work request changed the key */
+	struct xt_ending_key key[2]; /* by enum xt_qp_side: whose work request changed the key */
 	struct xt_list poll_link;    /* in engine->polls */
 	uint64_t poll_at;
 	uint64_t hold_until; /* ERR: nothing is flushed before; 0: not held */
-	/*
-	 * The loopback peer whose pieces may still be written to the memory of the QP; 0: none.
-	 * stopped: its step was ended.
-	 */
-	uint32_t peer;
-	bool stopped;
 };
 
 /* Resumes the QP after XT_ENDING_POLL_NS. */
@@ -66,10 +60,5 @@ void xt_ending_stop(struct xt_qp *qp);
 void xt_ending_key_begin(struct xt_ending_key *k, const struct xt_key *region);
 /* Returns true while they have not ended. */
 bool xt_ending_key_waits(struct xt_ending_key *k, struct xt_engine *e);
-
-/* Returns the loopback peer that may move pieces into the memory of a QP, or NULL. */
-struct xt_qp *xt_ending_peer(const struct xt_qp *qp);
-/* Returns true if it may be writing. By any thread */
-bool xt_ending_peer_writes(const struct xt_qp *peer);
 
 #endif /* XT_ENDING_H */

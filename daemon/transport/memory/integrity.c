@@ -3,7 +3,8 @@
 
 #include "integrity.h"
 #include "keys.h"
-#include "step.h"
+#include "put.h"
+#include "reads.h"
 
 #define BUFFER XT_INTEGRITY_BUFFER
 
@@ -85,9 +86,9 @@ bool xt_integrity_load(struct xt_integrity *in, uint32_t list, uint64_t len)
 /* One access to an integrity region */
 struct use {
 	struct xt_integrity *in;
-	struct xt_step *step;
+	struct xt_reads *reads; /* reading */
+	struct xt_put *put;	/* writing */
 	struct xt_transform t;
-	bool write;
 	uint64_t end; /* reading: block behind the last one that may be read ahead; 0: none */
 };
 
@@ -118,7 +119,7 @@ static int find_memory(const struct use *u, const struct xt_integrity_piece *p, 
 		.key = p->sge.lkey,
 		.pd = u->in->pd,
 		.qpn = u->in->qpn,
-		.access = u->write ? XR_ACCESS_LOCAL_WRITE : 0,
+		.access = u->put ? XR_ACCESS_LOCAL_WRITE : 0,
 		.va = p->sge.addr + skip,
 		.len = len,
 	};
@@ -140,12 +141,12 @@ static uint64_t may_read(const struct use *u, enum part part, uint64_t off, uint
 static int access_piece(const struct use *u, const struct xt_mem_at *at, uint8_t *bytes,
 			uint64_t len, uint64_t ahead)
 {
-	if (u->write)
-		return xt_mem_write(u->step, at->mem, at->off, bytes, len);
+	if (u->put)
+		return xt_mem_write(u->put, at->mem, at->off, bytes, len);
 	/* the offset is one of the piece's region */
 	if (u->end)
-		u->step->read_end = at->off + (ahead > len ? ahead : len);
-	return xt_mem_read(u->step, at->mem, at->off, bytes, len);
+		u->reads->read_end = at->off + (ahead > len ? ahead : len);
+	return xt_mem_read(u->reads, at->mem, at->off, bytes, len);
 }
 
 /* Reads or writes bytes of the data or PI. As xt_mem_read(). */
@@ -226,7 +227,7 @@ static int read_end_of_block(const struct use *u, const struct range *r, uint8_t
 	if (r->end > in->block)
 		memcpy(dst + rest, out + (r->pos - head), r->end - r->pos - rest);
 	/* what a peer reads again may have changed since it was checked */
-	if (r->end == in->on_wire && !u->step->repeats)
+	if (r->end == in->on_wire && !u->reads->repeats)
 		record(in, r->block, &error);
 	return 0;
 }
@@ -240,13 +241,13 @@ static int read_range(const struct use *u, const struct range *r, uint8_t *dst)
 	return access(u, DATA, r->block * in->in_memory + r->pos, dst, r->end - r->pos);
 }
 
-int xt_integrity_read(struct xt_step *step, struct xt_integrity *in, uint64_t off, void *dst,
+int xt_integrity_read(struct xt_reads *reads, struct xt_integrity *in, uint64_t off, void *dst,
 		      size_t len)
 {
-	const uint64_t read_end = step ? step->read_end : 0;
+	const uint64_t read_end = reads ? reads->read_end : 0;
 	struct use u = {
 		.in = in,
-		.step = step,
+		.reads = reads,
 		.t = { &in->memory, &in->wire },
 		.end = (read_end + in->on_wire - 1) / in->on_wire,
 	};
@@ -254,15 +255,15 @@ int xt_integrity_read(struct xt_step *step, struct xt_integrity *in, uint64_t of
 	uint8_t *to = dst;
 	int err = 0;
 
-	/* only atomics have no step */
-	if (!step)
+	/* only atomics have none */
+	if (!reads)
 		return -EACCES;
 	for (; len; to += r.end - r.pos, len -= r.end - r.pos, r.block++, r.pos = 0) {
 		r.end = in->on_wire - r.pos < len ? in->on_wire : r.pos + (uint32_t)len;
 		if (!goes_on(&err, read_range(&u, &r, to)))
 			break;
 	}
-	step->read_end = read_end;
+	reads->read_end = read_end;
 	return err;
 }
 
@@ -279,7 +280,6 @@ struct writing {
 	struct use u;
 	struct xt_integrity_state s;
 	struct run run[2]; /* by enum part */
-	bool waiting;
 };
 
 static int flush(struct writing *w, enum part part)
@@ -288,9 +288,7 @@ static int flush(struct writing *w, enum part part)
 	int err = access(&w->u, part, r->off, r->bytes, r->len);
 
 	r->len = 0;
-	if (err == -EINPROGRESS)
-		w->waiting = true;
-	return err == -EINPROGRESS ? 0 : err;
+	return err;
 }
 
 static int put(struct writing *w, enum part part, uint64_t off, const uint8_t *src, uint32_t len)
@@ -391,50 +389,45 @@ static int write_all(struct writing *w, uint64_t off, const uint8_t *src, size_t
 	return err ? err : flush(w, PI);
 }
 
-int xt_integrity_write(struct xt_step *step, struct xt_integrity *in, uint64_t off, const void *src,
+int xt_integrity_write(struct xt_put *put, struct xt_integrity *in, uint64_t off, const void *src,
 		       size_t len)
 {
 	struct writing w;
 	int err;
 
-	w.u = (struct use){
-		.in = in, .step = step, .t = { &in->wire, &in->memory }, .write = true
-	};
-	w.waiting = false;
-	if (!step || !begin(&w, off))
+	w.u = (struct use){ .in = in, .put = put, .t = { &in->wire, &in->memory } };
+	if (!put || !begin(&w, off))
 		return -EACCES;
-	step->through = in;
+	put->through = in;
 	err = write_all(&w, off, src, len);
-	step->through = NULL;
+	put->through = NULL;
 	if (err)
 		return err;
 	w.s.next = off + len;
 	if (w.s.next % in->on_wire)
 		keep_state(in, &w.s);
-	return w.waiting ? -EINPROGRESS : 0;
+	return 0;
 }
 
 /* ---- from memory to memory ------------------------------------------------------------------ */
 
-int xt_integrity_copy(struct xt_step *step, const struct xt_mem_at *dst,
-		      const struct xt_mem_at *src, uint64_t len, bool *src_failed)
+int xt_integrity_copy(struct xt_put *put, const struct xt_mem_at *dst, const struct xt_mem_at *src,
+		      uint64_t len, bool *src_failed)
 {
-	bool reading = false, writing = false;
 	uint8_t bytes[BUFFER];
 	uint64_t done, n;
 	int err;
 
 	for (done = 0; done < len; done += n) {
 		n = len - done < BUFFER ? len - done : BUFFER;
-		err = xt_mem_read(step, src->mem, src->off + done, bytes, n);
-		*src_failed = err;
-		reading |= err;
+		err = xt_mem_read(put->reads, src->mem, src->off + done, bytes, n);
+		put->waits |= err == -EINPROGRESS;
+		*src_failed = err && err != -EINPROGRESS;
 		/* bytes are written in order: behind some that are not read, reads only start */
-		if (!reading)
-			err = xt_mem_write(step, dst->mem, dst->off + done, bytes, n);
+		if (!err && !put->waits)
+			err = xt_mem_write(put, dst->mem, dst->off + done, bytes, n);
 		if (err && err != -EINPROGRESS)
 			return err;
-		writing |= err;
 	}
-	return reading || writing ? -EINPROGRESS : 0;
+	return 0;
 }

@@ -7,8 +7,8 @@
  * Reading can start anywhere: what a byte depends on is read from memory again, so packets may be
  * built in any order. Bytes are written in the order of the stream, because a CRC needs the bytes
  * before: a write starts at a block or where an earlier write ended. Requests and READ responses
- * are executed in the order of their PSNs, whatever the network does. A step that is executed again
- * (step.h) finds the state before its bytes, and writes the same again.
+ * are executed in the order of their PSNs, whatever the network does. A packet that could not be
+ * written (put.h) finds the state before its bytes, and writes the same again.
  *
  * A region belongs to the QP that registered it (xr_key_entry.qpn), so one engine at a time uses
  * it.
@@ -67,12 +67,12 @@ struct xt_integrity {
 bool xt_integrity_load(struct xt_integrity *in, uint32_t list, uint64_t len);
 
 /* As xt_mem_read() and xt_mem_write(), at an offset of the stream. */
-int xt_integrity_read(struct xt_step *step, struct xt_integrity *in, uint64_t off, void *dst,
+int xt_integrity_read(struct xt_reads *reads, struct xt_integrity *in, uint64_t off, void *dst,
 		      size_t len);
-int xt_integrity_write(struct xt_step *step, struct xt_integrity *in, uint64_t off, const void *src,
+int xt_integrity_write(struct xt_put *put, struct xt_integrity *in, uint64_t off, const void *src,
 		       size_t len);
 /* As xt_mem_copy(), if at least one side is an integrity region. */
-int xt_integrity_copy(struct xt_step *step, const struct xt_mem_at *dst,
-		      const struct xt_mem_at *src, uint64_t len, bool *src_failed);
+int xt_integrity_copy(struct xt_put *put, const struct xt_mem_at *dst, const struct xt_mem_at *src,
+		      uint64_t len, bool *src_failed);
 
 #endif /* XT_INTEGRITY_H */

@@ -174,7 +174,7 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 		set_state(key, XR_KEY_VALID);
 		return why;
 	}
-	end_use(qp, key, &qp->ending.key[remote ? XT_PARK_RESPONDER : XT_PARK_REQUESTER]);
+	end_use(qp, key, &qp->ending.key[remote ? XT_RESPONDER : XT_REQUESTER]);
 	if (key->entry.type == XR_KEY_MW)
 		detach(e->shared, key);
 	set_state(key, XR_KEY_FREE);
@@ -303,7 +303,7 @@ static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
 		return why;
 	}
 	if (was_valid)
-		end_use(qp, window, &qp->ending.key[XT_PARK_REQUESTER]);
+		end_use(qp, window, &qp->ending.key[XT_REQUESTER]);
 	detach(e->shared, window);
 	attach(qp, window, parent, w);
 	set_state(window, parent ? XR_KEY_VALID : XR_KEY_FREE);

@@ -8,7 +8,8 @@
 #include "guard.h"
 #include "integrity.h"
 #include "memory.h"
-#include "step.h"
+#include "put.h"
+#include "reads.h"
 #include "daemon/transport/transport.h"
 
 /* Bytes copied at a time between two segments that are not mapped */
@@ -83,7 +84,7 @@ uint32_t xt_mem_parts(const struct xt_mem_seg *seg, uint64_t off, uint64_t len,
 }
 
 /* Accesses a group of pieces one by one, without waiting. write: to memory from data */
-static int access_parts(const struct xt_step_place *p, uint8_t *data, size_t len, bool write)
+static int access_parts(const struct xt_mem_place *p, uint8_t *data, size_t len, bool write)
 {
 	const struct xt_mem_ops *ops = p->mem->ops;
 	struct xt_mem_piece part[XR_GROUP_PIECES];
@@ -102,125 +103,119 @@ static int access_parts(const struct xt_step_place *p, uint8_t *data, size_t len
 	return err;
 }
 
-/* Returns true if an access to a segment without ptr may have to wait. */
-static bool may_wait(const struct xt_step *step, const struct xt_mem *mem)
+/* Returns true if accesses to the segment may have to wait. */
+static bool may_wait(const struct xt_mem_place *p)
 {
-	return step && mem->ops->io_new;
+	return !p->seg->ptr && p->mem->ops->io_new;
 }
 
-static int read_seg(struct xt_step *step, const struct xt_step_place *p, void *dst, size_t len)
+static int read_seg(struct xt_reads *reads, const struct xt_mem_place *p, void *dst, size_t len)
 {
 	const struct xt_mem_seg *seg = p->seg;
 
 	if (seg->ptr)
 		return reported(p->mem, xt_guard_copy(dst, seg->ptr + (p->off - seg->off), len));
-	if (may_wait(step, p->mem))
-		return xt_step_read(step, p, dst, len);
+	if (reads && may_wait(p))
+		return xt_reads_copy(reads, p, dst, len);
 	if (seg->pieces)
 		return access_parts(p, dst, len, false);
 	return p->mem->ops->read(p->mem, seg, p->off - seg->off, dst, len);
 }
 
-/* Returns true if mapped memory is written when the step is executed again, see xt_step_fence(). */
-static bool is_fenced(struct xt_step *step)
+/* Returns true if bytes are written by accesses. */
+static bool is_posted(const struct xt_put *put, const struct xt_mem_place *to)
 {
-	return step && (step->fenced || step->last) && xt_step_fence(step);
+	return put && (may_wait(to) || (to->seg->ptr && xt_put_posts_mapped(put, to)));
 }
 
-/* The same if bytes before it have to be read first */
-static bool must_delay(struct xt_step *step)
-{
-	return step && (step->delayed || is_fenced(step));
-}
-
-static int write_seg(struct xt_step *step, const struct xt_step_place *p, const void *src,
-		     size_t len)
+/* Writes to memory that is not mapped, without waiting. */
+static int write_at_once(const struct xt_mem_place *p, const void *src, size_t len)
 {
 	const struct xt_mem_seg *seg = p->seg;
 
-	if (!seg->writable)
-		return -EACCES;
-	if (seg->ptr) {
-		if (must_delay(step))
-			return -EINPROGRESS;
-		return reported(p->mem, xt_guard_place(seg->ptr + (p->off - seg->off), src, len));
-	}
-	if (may_wait(step, p->mem))
-		return xt_step_write(step, p, &(struct xt_seg){ (void *)src, len }, 0, len);
 	if (seg->pieces)
 		return access_parts(p, (uint8_t *)src, len, true);
 	return p->mem->ops->write(p->mem, seg, p->off - seg->off, src, len);
 }
 
-/* -EINPROGRESS does not stop an access: all that can be started is. */
-static bool goes_on(int err)
+static int write_seg(struct xt_put *put, const struct xt_mem_place *p, const void *src, size_t len)
 {
-	return !err || err == -EINPROGRESS;
+	const struct xt_mem_seg *seg = p->seg;
+	int err;
+
+	if (!seg->writable)
+		return -EACCES;
+	if (is_posted(put, p)) {
+		err = xt_put_write(put, p, &(struct xt_seg){ (void *)src, (uint32_t)len }, 0, len);
+		if (err != XT_PUT_UNREACHED)
+			return err;
+	}
+	if (put && put->waits)
+		return 0;
+	if (seg->ptr)
+		return reported(p->mem, xt_guard_place(seg->ptr + (p->off - seg->off), src, len));
+	return write_at_once(p, src, len);
 }
 
-/* Adds the result of a part to that of the access. */
-static void add_result(int *result, int err)
+int xt_mem_read(struct xt_reads *reads, struct xt_mem *mem, uint64_t off, void *dst, size_t len)
 {
-	if (err && goes_on(*result))
-		*result = err;
-}
-
-int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len)
-{
-	struct xt_step_place p = { .mem = mem, .off = off };
-	int err = 0;
+	struct xt_mem_place p = { .mem = mem, .off = off };
+	int err, result = 0;
 	size_t n;
 
-	for (; len && goes_on(err); p.off += n, dst = (uint8_t *)dst + n, len -= n) {
+	for (; len; p.off += n, dst = (uint8_t *)dst + n, len -= n) {
 		p.seg = find_seg(mem, p.off);
 		if (!p.seg)
 			return mem->integrity
-				       ? xt_integrity_read(step, mem->integrity, off, dst, len)
+				       ? xt_integrity_read(reads, mem->integrity, off, dst, len)
 				       : -EFAULT;
 		n = span(p.seg, p.off, len);
-		add_result(&err, read_seg(step, &p, dst, n));
+		err = read_seg(reads, &p, dst, n);
+		/* all that can be started is */
+		if (err && err != -EINPROGRESS)
+			return err;
+		result = err ? err : result;
 	}
-	return err;
+	return result;
 }
 
-bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t off, uint32_t len)
+bool xt_mem_waits(const struct xt_mem *mem, uint64_t off, uint32_t len)
 {
 	const struct xt_mem_seg *seg = find_seg(mem, off);
 
-	return seg && !seg->ptr && span(seg, off, len) == len && may_wait(step, mem);
+	return seg && !seg->ptr && span(seg, off, len) == len && mem->ops->io_new;
 }
 
-bool xt_mem_fetch(struct xt_step *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
+bool xt_mem_fetch(struct xt_reads *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
 		  uint32_t len)
 {
-	struct xt_step_place p = { .mem = mem, .seg = find_seg(mem, off), .off = off };
+	struct xt_mem_place p = { .mem = mem, .seg = find_seg(mem, off), .off = off };
 
-	return !xt_mem_waits(ahead, mem, off, len) || xt_step_fetch_ahead(ahead, item, &p, len);
+	return !xt_mem_waits(mem, off, len) || xt_reads_fetch_ahead(ahead, item, &p, len);
 }
 
-int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
-		 size_t len)
+int xt_mem_write(struct xt_put *put, struct xt_mem *mem, uint64_t off, const void *src, size_t len)
 {
-	struct xt_step_place p = { .mem = mem, .off = off };
+	struct xt_mem_place p = { .mem = mem, .off = off };
 	int err = 0;
 	size_t n;
 
-	for (; len && goes_on(err); p.off += n, src = (const uint8_t *)src + n, len -= n) {
+	for (; len && !err; p.off += n, src = (const uint8_t *)src + n, len -= n) {
 		p.seg = find_seg(mem, p.off);
 		if (!p.seg)
 			return mem->integrity
-				       ? xt_integrity_write(step, mem->integrity, off, src, len)
+				       ? xt_integrity_write(put, mem->integrity, off, src, len)
 				       : -EFAULT;
 		n = span(p.seg, p.off, len);
-		add_result(&err, write_seg(step, &p, src, n));
+		err = write_seg(put, &p, src, n);
 	}
 	return err;
 }
 
-int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const struct xt_seg *from,
+int xt_mem_write_segs(struct xt_put *put, const struct xt_mem_at *to, const struct xt_seg *from,
 		      uint64_t skip, size_t len)
 {
-	struct xt_step_place p = { .mem = to->mem, .off = to->off };
+	struct xt_mem_place p = { .mem = to->mem, .off = to->off };
 	int err = 0;
 	size_t run;
 
@@ -228,11 +223,15 @@ int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const st
 		skip -= from->len;
 	if (from->len - skip < len)
 		p.seg = find_seg(p.mem, p.off);
-	if (p.seg && p.seg->writable && xt_mem_waits(step, p.mem, p.off, (uint32_t)len))
-		return xt_step_write(step, &p, from, skip, len);
-	for (; len && goes_on(err); from++, skip = 0, p.off += run, len -= run) {
+	if (p.seg && p.seg->writable && span(p.seg, p.off, len) == len && is_posted(put, &p)) {
+		err = xt_put_write(put, &p, from, skip, len);
+		if (err != XT_PUT_UNREACHED)
+			return err;
+		err = 0;
+	}
+	for (; len && !err; from++, skip = 0, p.off += run, len -= run) {
 		run = from->len - skip < len ? from->len - skip : len;
-		add_result(&err, xt_mem_write(step, p.mem, p.off, from->data + skip, run));
+		err = xt_mem_write(put, p.mem, p.off, from->data + skip, run);
 	}
 	return err;
 }
@@ -247,108 +246,99 @@ bool xt_mem_place(const struct xt_mem_at *to, const struct xt_seg *from, uint64_
 			 xt_guard_copy_segs(seg->ptr + (to->off - seg->off), from, skip, len));
 }
 
-static uint8_t *place_ptr(const struct xt_step_place *p)
+/* Moves bytes between mapped segments, which may be the same memory. */
+static int move(const struct xt_mem_place *to, const struct xt_mem_place *from, uint64_t len,
+		bool *src_failed)
 {
-	return p->seg->ptr ? p->seg->ptr + (p->off - p->seg->off) : NULL;
+	uint8_t *dst = to->seg->ptr + (to->off - to->seg->off);
+	const uint8_t *src = from->seg->ptr + (from->off - from->seg->off);
+	int err = xt_guard_move(dst, src, len, src_failed);
+
+	return reported(*src_failed ? from->mem : to->mem, err);
 }
 
-/* Copies from a segment that is not mapped. */
-static int copy_through_buffer(struct xt_step *step, const struct xt_step_place *to,
-			       const struct xt_step_place *from, uint32_t len, bool *src_failed)
+/* Posts bytes of a mapped segment. */
+static int post_mapped(struct xt_put *put, const struct xt_mem_place *to,
+		       const struct xt_mem_place *from, uint64_t len, bool *src_failed)
+{
+	const struct xt_seg src = { from->seg->ptr + (from->off - from->seg->off), (uint32_t)len };
+	int err = xt_put_write(put, to, &src, 0, len);
+
+	*src_failed = err == XT_PUT_ABSENT;
+	return *src_failed ? reported(from->mem, -EFAULT) : err;
+}
+
+/* Writes bytes that have been read by an access. Those that are not there yet are waited for. */
+static int write_read(struct xt_put *put, const struct xt_mem_place *to,
+		      const struct xt_mem_place *from, uint64_t *len, bool *src_failed)
+{
+	const uint8_t *bytes;
+	int err;
+
+	bytes = xt_reads_bytes(put->reads, from, len, &err);
+	if (bytes)
+		return write_seg(put, to, bytes, *len);
+	put->waits |= err == -EINPROGRESS;
+	*src_failed = err != -EINPROGRESS;
+	return *src_failed ? err : 0;
+}
+
+/* Writes bytes of a segment that is read without waiting. */
+static int write_through_buffer(struct xt_put *put, const struct xt_mem_place *to,
+				const struct xt_mem_place *from, uint64_t *len, bool *src_failed)
 {
 	uint8_t bounce[BOUNCE];
 	int err;
 
-	if (may_wait(step, from->mem) && may_wait(step, to->mem))
-		return xt_step_copy(step, to, from, len, src_failed);
-	err = read_seg(step, from, bounce, len);
+	*len = *len < BOUNCE ? *len : BOUNCE;
+	err = read_seg(NULL, from, bounce, *len);
 	*src_failed = err;
-	return err ? err : write_seg(step, to, bounce, len);
+	return err ? err : write_seg(put, to, bounce, *len);
 }
 
-/* Copies to a mapped segment from one that may have to be waited for. */
-static int place_read(struct xt_step *step, const struct xt_step_place *to,
-		      const struct xt_step_place *from, uint64_t len, bool *src_failed)
+/* Copies bytes that are in one segment on each side, as many as are at hand: *len becomes that. */
+static int copy_run(struct xt_put *put, const struct xt_mem_place *to,
+		    const struct xt_mem_place *from, uint64_t *len, bool *src_failed)
 {
-	int err = xt_step_place_read(step, from, place_ptr(to), len, src_failed);
-
-	if (err && err != -EINPROGRESS && !*src_failed)
-		reported(to->mem, err);
-	return err;
-}
-
-/* Copies from a mapped segment to one that is not mapped. */
-static int write_mapped(struct xt_step *step, const struct xt_step_place *to,
-			const struct xt_step_place *from, uint64_t len, bool *src_failed)
-{
-	int err = write_seg(step, to, place_ptr(from), len);
-
-	*src_failed = err == XT_STEP_ABSENT;
-	return *src_failed ? reported(from->mem, -EFAULT) : err;
-}
-
-/* Copies bytes that lie in one segment on each side; their length: as run_of() returns it. */
-static int copy_run(struct xt_step *step, const struct xt_step_place *to,
-		    const struct xt_step_place *from, uint64_t len, bool *src_failed)
-{
-	uint8_t *dst = place_ptr(to), *src = place_ptr(from);
 	int err;
 
 	if (!to->seg->writable)
 		return -EACCES;
-	if (dst && is_fenced(step))
-		return -EINPROGRESS;
-	if (dst && !src && may_wait(step, from->mem))
-		return place_read(step, to, from, len, src_failed);
-	if (dst && step && step->delayed)
-		return -EINPROGRESS;
-	/* both may be the same memory */
-	if (dst && src) {
-		err = xt_guard_move(dst, src, len, src_failed);
-		return reported(*src_failed ? from->mem : to->mem, err);
+	if (from->seg->ptr && is_posted(put, to)) {
+		err = post_mapped(put, to, from, *len, src_failed);
+		if (err != XT_PUT_UNREACHED)
+			return err;
 	}
-	if (src)
-		return write_mapped(step, to, from, len, src_failed);
-	return copy_through_buffer(step, to, from, len, src_failed);
+	if (from->seg->ptr && to->seg->ptr)
+		return put && put->waits ? 0 : move(to, from, *len, src_failed);
+	if (from->seg->ptr)
+		return write_seg(put, to, from->seg->ptr + (from->off - from->seg->off), *len);
+	if (put && may_wait(from))
+		return write_read(put, to, from, len, src_failed);
+	return write_through_buffer(put, to, from, len, src_failed);
 }
 
-/* Returns the bytes that copy_run() may copy at once. */
-static uint64_t run_of(const struct xt_step *step, const struct xt_step_place *to,
-		       const struct xt_step_place *from, uint64_t len)
-{
-	uint64_t n = span(from->seg, from->off, span(to->seg, to->off, len)), most = BOUNCE;
-
-	if (from->seg->ptr || (to->seg->ptr && may_wait(step, from->mem)))
-		return n;
-	if (may_wait(step, from->mem) && may_wait(step, to->mem))
-		most = XT_MEM_IO_MAX;
-	return n < most ? n : most;
-}
-
-int xt_mem_copy(struct xt_step *step, const struct xt_mem_at *dst, const struct xt_mem_at *src,
+int xt_mem_copy(struct xt_put *put, const struct xt_mem_at *dst, const struct xt_mem_at *src,
 		uint64_t len, bool *src_failed)
 {
-	struct xt_step_place to = { .mem = dst->mem, .off = dst->off };
-	struct xt_step_place from = { .mem = src->mem, .off = src->off };
-	bool failed = false;
+	struct xt_mem_place to = { .mem = dst->mem, .off = dst->off };
+	struct xt_mem_place from = { .mem = src->mem, .off = src->off };
 	int err = 0;
 	uint64_t n;
 
 	*src_failed = false;
-	for (; len && goes_on(err); to.off += n, from.off += n, len -= n) {
+	for (; len && !err; to.off += n, from.off += n, len -= n) {
 		to.seg = find_seg(dst->mem, to.off);
 		from.seg = find_seg(src->mem, from.off);
 		if (!to.seg || !from.seg) {
 			if (dst->mem->integrity || src->mem->integrity)
-				return xt_integrity_copy(step, dst, src, len, src_failed);
+				return xt_integrity_copy(put, dst, src, len, src_failed);
 			*src_failed = to.seg;
 			return -EFAULT;
 		}
-		n = run_of(step, &to, &from, len);
-		failed = false;
-		add_result(&err, copy_run(step, &to, &from, n, &failed));
+		n = span(from.seg, from.off, span(to.seg, to.off, len));
+		err = copy_run(put, &to, &from, &n, src_failed);
 	}
-	*src_failed = failed;
 	return err;
 }
 
@@ -369,7 +359,7 @@ static uint64_t *atomic_ptr(const struct xt_mem *mem, uint64_t off)
 }
 
 /* Returns true if the 8 bytes are in one segment, and in one piece if it is a group. */
-static bool is_whole(const struct xt_step_place *p)
+static bool is_whole(const struct xt_mem_place *p)
 {
 	struct xt_mem_piece part[sizeof(uint64_t)];
 
@@ -379,35 +369,44 @@ static bool is_whole(const struct xt_step_place *p)
 	       xt_mem_parts(p->seg, p->off - p->seg->off, sizeof(uint64_t), part) == 1;
 }
 
-/* Returns true if a step executes the atomic; *err is its result so far. */
-static bool by_step(struct xt_step *step, const struct xt_mem_at *at,
-		    const struct xt_step_atomic *a, int *err)
+/*
+ * Returns true if the atomic is not to be executed here, but by an access, later or not at all;
+ * *err is its result so far. It must not overtake posted writes. Accesses are atomic only towards
+ * each other, so an atomic in mapped memory is never one.
+ */
+static bool is_put(struct xt_put *put, const struct xt_mem_at *at, const struct xt_put_atomic *a,
+		   int *err)
 {
-	struct xt_step_place p = { at->mem, find_seg(at->mem, at->off), at->off };
+	struct xt_mem_place p = { at->mem, find_seg(at->mem, at->off), at->off };
 	bool whole = is_whole(&p);
 
-	if (!may_wait(step, at->mem) || (whole && p.seg->ptr))
+	*err = 0;
+	if (!put)
+		return false;
+	if (whole && p.seg->ptr) {
+		put->waits |= xt_put_has_posted(put);
+		return put->waits;
+	}
+	if (!at->mem->ops->io_new)
 		return false;
 	if (!whole)
 		*err = -EFAULT;
 	else
-		*err = p.seg->writable ? xt_step_atomic(step, &p, a) : -EACCES;
+		*err = p.seg->writable ? xt_put_atomic(put, &p, a) : -EACCES;
 	return true;
 }
 
-int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t compare,
-		    uint64_t swap, uint64_t *old)
+int xt_mem_cmp_swap(struct xt_put *put, const struct xt_mem_at *at, uint64_t compare, uint64_t swap,
+		    uint64_t *old)
 {
-	const struct xt_step_atomic a = { XT_MEM_CMP_SWAP, compare, swap };
+	const struct xt_put_atomic a = { XT_MEM_CMP_SWAP, compare, swap };
 	uint64_t *p = atomic_ptr(at->mem, at->off), value;
 	int err;
 
+	if (is_put(put, at, &a, &err))
+		return err;
 	if (p)
 		return reported(at->mem, XT_UNORDERED(xt_guard_cmp_swap(p, compare, swap, old)));
-	if (by_step(step, at, &a, &err)) {
-		*old = step->atomic_old;
-		return err;
-	}
 	pthread_mutex_lock(&unmapped_lock);
 	err = xt_mem_read(NULL, at->mem, at->off, &value, sizeof(value));
 	if (!err && value == compare)
@@ -418,18 +417,16 @@ int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t c
 	return err;
 }
 
-int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t add, uint64_t *old)
+int xt_mem_fetch_add(struct xt_put *put, const struct xt_mem_at *at, uint64_t add, uint64_t *old)
 {
-	const struct xt_step_atomic a = { XT_MEM_FETCH_ADD, 0, add };
+	const struct xt_put_atomic a = { XT_MEM_FETCH_ADD, 0, add };
 	uint64_t *p = atomic_ptr(at->mem, at->off), value = 0, sum;
 	int err;
 
+	if (is_put(put, at, &a, &err))
+		return err;
 	if (p)
 		return reported(at->mem, XT_UNORDERED(xt_guard_fetch_add(p, add, old)));
-	if (by_step(step, at, &a, &err)) {
-		*old = step->atomic_old;
-		return err;
-	}
 	pthread_mutex_lock(&unmapped_lock);
 	err = xt_mem_read(NULL, at->mem, at->off, &value, sizeof(value));
 	sum = value + add;
@@ -441,16 +438,16 @@ int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t 
 	return err;
 }
 
-int xt_mem_atomic_write(struct xt_step *step, const struct xt_mem_at *at, uint64_t value)
+int xt_mem_atomic_write(struct xt_put *put, const struct xt_mem_at *at, uint64_t value)
 {
-	const struct xt_step_atomic a = { XT_MEM_ATOMIC_WRITE, 0, value };
+	const struct xt_put_atomic a = { XT_MEM_ATOMIC_WRITE, 0, value };
 	uint64_t *p = atomic_ptr(at->mem, at->off);
 	int err;
 
+	if (is_put(put, at, &a, &err))
+		return err;
 	if (p)
 		return reported(at->mem, XT_UNORDERED(xt_guard_store(p, value)));
-	if (by_step(step, at, &a, &err))
-		return err;
 	pthread_mutex_lock(&unmapped_lock);
 	err = xt_mem_write(NULL, at->mem, at->off, &value, sizeof(value));
 	pthread_mutex_unlock(&unmapped_lock);

@@ -28,8 +28,10 @@ struct xt_integrity;
 struct xt_mem;
 struct xt_mem_io;
 struct xt_mem_seg;
+struct xt_put;
+struct xt_qp;
+struct xt_reads;
 struct xt_seg;
-struct xt_step;
 
 /* ---- accesses that finish later ------------------------------------------------------------- */
 
@@ -49,7 +51,7 @@ enum xt_mem_op {
  * frees it after the client's QPs are destroyed.
  */
 struct xt_mem_pool {
-	struct xt_list waiting; /* steps (struct xt_step) that got no staging memory */
+	struct xt_list waiting; /* struct xt_room of QPs that got no staging memory */
 	struct xt_list kept;	/* finished reads that the engine may need, and may give up */
 };
 
@@ -84,17 +86,24 @@ struct xt_mem_io {
 	int err;      /* 0 or a negative errno */
 	uint64_t old; /* atomics: the value before */
 
-	/* of the engine, see step.h */
-	struct xt_step *step;
-	struct xt_list link;	  /* in the step */
+	/* of the engine */
+	struct xt_qp *qp;
+	struct xt_list link;
+	uint64_t at;   /* offset in the region */
+	bool given_up; /* a write that the QP does not need any more, see access.h */
+	/* reads, see reads.h */
+	struct xt_reads *reads;	  /* NULL: not a read */
 	struct xt_list kept_link; /* in pool->kept */
-	uint64_t at;		  /* offset in the region */
-	uint32_t pass;		  /* of the step that used it last */
-	uint32_t psn, msn;	  /* posted writes of a responder */
-	uint8_t kind;		  /* posted writes of a responder: enum xt_wr_kind */
+	uint32_t pass;		  /* packet that used it last */
+	uint32_t item;		  /* read ahead: work request or READ that it is for */
 	bool ahead;		  /* read ahead, not used yet */
-	uint32_t item;		  /* XT_STEP_AHEAD: work request that it is for */
-	/* posted writes of a responder: a receive completes when this one is done */
+	/* writes and atomics, see put.h */
+	bool mapped; /* the bytes are mapped, too */
+	uint8_t side;
+	uint8_t kind; /* enum xt_wr_kind of the message */
+	uint32_t psn, msn;
+	uint32_t rd; /* atomics: index of the response */
+	/* a receive completes when this one is done */
 	bool receives, solicited;
 	struct xr_cqe cqe;
 };
@@ -102,7 +111,7 @@ struct xt_mem_io {
 struct xt_mem_ops {
 	/*
 	 * For segments without ptr only; off: from the start of the segment. Not used if io_new is
-	 * set, except by callers without a step, which may wait.
+	 * set, except by callers that may wait.
 	 */
 	int (*read)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		    size_t len);
@@ -117,14 +126,15 @@ struct xt_mem_ops {
 	 * Allocates an access with len bytes of staging memory (atomics: 0) and sets *pool. Returns
 	 * NULL if there is no room now: xt_mem_io_room() must follow; *pool is NULL if the memory
 	 * can never be accessed. A pool that is empty otherwise must have room for all accesses of
-	 * one step: 256 KiB, and two for each segment of 32 SGEs. If one segment or two neighbours
-	 * have at least 2 KiB, these are at most 514 accesses.
+	 * one packet, or piece over loopback: 256 KiB, and two for each segment of 32 SGEs. If one
+	 * segment or two neighbours have at least 2 KiB, these are at most 514 accesses.
 	 */
 	struct xt_mem_io *(*io_new)(struct xt_mem *mem, void *engine_ctx, uint32_t len,
 				    struct xt_mem_pool **pool);
 	/*
 	 * Starts the access; must not call xt_mem_io_done() itself. Accesses of one engine to the
-	 * memory of one client take effect in the order in which they are submitted. Atomics are
+	 * memory of one client take effect in the order in which they are submitted, also those to
+	 * segments with ptr, which are written in this way if they are `addressed`. Atomics are
 	 * atomic towards all other accesses to the client's memory that are submitted here, by any
 	 * engine.
 	 */
@@ -183,6 +193,7 @@ struct xt_mem_seg {
 		const struct xt_mem_piece *piece; /* if there are pieces */
 	};
 	bool writable;
+	bool addressed;	 /* mapped, and accesses reach the bytes as well, by their address */
 	uint16_t pieces; /* 0, or the segment is a group of pieces (ring.h), never mapped */
 };
 
@@ -216,14 +227,17 @@ struct xt_mem_at {
 int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);
 
 /*
- * step: does the access if the memory may have to be waited for, and -EINPROGRESS is returned if it
- * must be parked (step.h). NULL: the caller may wait; xt_mem_ops.read() and write() are used.
+ * Reads. If the memory may have to be waited for, the bytes are read by accesses, and -EINPROGRESS
+ * is returned until these have finished (reads.h). reads NULL: the caller may wait.
  */
-int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len);
-int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
-		 size_t len);
+int xt_mem_read(struct xt_reads *reads, struct xt_mem *mem, uint64_t off, void *dst, size_t len);
+/*
+ * Writes, at once or by accesses (put.h). Sets put->waits if that is not possible now. put NULL:
+ * the caller may wait.
+ */
+int xt_mem_write(struct xt_put *put, struct xt_mem *mem, uint64_t off, const void *src, size_t len);
 /* Writes bytes from offset @skip of a list; len: not 0. Takes one access if possible. */
-int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const struct xt_seg *from,
+int xt_mem_write_segs(struct xt_put *put, const struct xt_mem_at *to, const struct xt_seg *from,
 		      uint64_t skip, size_t len);
 /*
  * Writes them if they go to one mapped segment. Returns false if not, or if memory is absent. The
@@ -231,30 +245,31 @@ int xt_mem_write_segs(struct xt_step *step, const struct xt_mem_at *to, const st
  */
 bool xt_mem_place(const struct xt_mem_at *to, const struct xt_seg *from, uint64_t skip, size_t len);
 /* Returns true if the bytes are in one segment without ptr, whose accesses may take time. */
-bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t off, uint32_t len);
+bool xt_mem_waits(const struct xt_mem *mem, uint64_t off, uint32_t len);
 /*
  * Starts to read len bytes for a later work request, unless they are mapped or in several segments.
  * Returns false if there is no staging memory to spare.
  */
-bool xt_mem_fetch(struct xt_step *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
+bool xt_mem_fetch(struct xt_reads *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
 		  uint32_t len);
 
 /*
- * Copies between regions, directly if both are mapped. On an error, *src_failed is true if the
- * source caused it, false if the target did.
+ * Copies between regions, directly if both are mapped. put->reads has the bytes that must be read.
+ * On an error, *src_failed is true if the source caused it, false if the target did.
  */
-int xt_mem_copy(struct xt_step *step, const struct xt_mem_at *to, const struct xt_mem_at *from,
+int xt_mem_copy(struct xt_put *put, const struct xt_mem_at *to, const struct xt_mem_at *from,
 		uint64_t len, bool *src_failed);
 
 /*
  * 64-bit atomics in host byte order, at an offset whose address is a multiple of 8. Sets *old to
- * the value before the operation. In mapped memory they use atomic instructions; elsewhere they are
- * atomic only with respect to each other (IBV_ATOMIC_HCA).
+ * the value before the operation, unless put has an access now whose result is that. In mapped
+ * memory they use atomic instructions; elsewhere they are atomic only with respect to each other
+ * (IBV_ATOMIC_HCA).
  */
-int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t compare,
-		    uint64_t swap, uint64_t *old);
-int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t add, uint64_t *old);
+int xt_mem_cmp_swap(struct xt_put *put, const struct xt_mem_at *at, uint64_t compare, uint64_t swap,
+		    uint64_t *old);
+int xt_mem_fetch_add(struct xt_put *put, const struct xt_mem_at *at, uint64_t add, uint64_t *old);
 /* Stores 8 bytes with one store if they are mapped. value: the bytes in their order in memory */
-int xt_mem_atomic_write(struct xt_step *step, const struct xt_mem_at *at, uint64_t value);
+int xt_mem_atomic_write(struct xt_put *put, const struct xt_mem_at *at, uint64_t value);
 
 #endif /* XT_MEMORY_H */

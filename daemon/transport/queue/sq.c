@@ -257,15 +257,15 @@ static bool read_message(struct xt_qp *qp, uint32_t index)
 
 void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index)
 {
-	struct xt_step *s = &qp->park.step[XT_STEP_AHEAD];
+	struct xt_reads *ahead = &qp->park.reads[XT_READS_SEND_AHEAD];
 	uint32_t end = index + 1 + AHEAD_MESSAGES;
 
 	if (xt_diff(end, qp->req.producer) > 0)
 		end = qp->req.producer;
-	if (qp->info.state != XR_QPS_RTS || !xt_step_look_ahead(s, index, end))
+	if (qp->info.state != XR_QPS_RTS || !xt_reads_look_ahead(ahead, index, end))
 		return;
-	while (xt_step_may_fetch(s, end) && read_message(qp, s->item))
-		s->item++;
+	while (xt_reads_may_fetch(ahead, end) && read_message(qp, ahead->item))
+		ahead->item++;
 }
 
 /* ---- completing ---------------------------------------------------------------------- */
@@ -357,8 +357,10 @@ static bool is_posted(struct xt_qp *qp, uint32_t index)
 {
 	const struct xt_swqe *w = xt_swqe(qp, index);
 
-	return xt_posted(&qp->park, XT_PARK_REQUESTER) &&
-	       xt_diff(w->psn + w->npsn, xt_posted_first(&qp->park, XT_PARK_REQUESTER)) > 0;
+	const struct xt_list *posted = &qp->park.posted[XT_REQUESTER];
+
+	return __builtin_expect(!xt_list_empty(posted), false) &&
+	       xt_diff(w->psn + w->npsn, XT_IO_OF(posted->next)->psn) > 0;
 }
 
 bool xt_sq_complete(struct xt_qp *qp)

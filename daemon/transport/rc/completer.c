@@ -8,6 +8,7 @@
 
 #include "completer.h"
 #include "daemon/transport/memory/copy.h"
+#include "daemon/transport/memory/put.h"
 #include "early.h"
 #include "daemon/transport/engine.h"
 #include "gaps.h"
@@ -131,12 +132,12 @@ static void response_missing(struct xt_qp *qp, uint32_t psn)
 		r->executed = psn;
 		r->nak = false;
 	}
-	switch (xt_early_check(qp, XT_PARK_REQUESTER)) {
+	switch (xt_early_check(qp, XT_REQUESTER)) {
 	case XT_EARLY_NONE:
 		xt_req_response_lost(qp, r->executed);
 		break;
 	case XT_EARLY_GAP:
-		xt_req_response_lost(qp, xt_early_psn(qp, XT_PARK_REQUESTER));
+		xt_req_response_lost(qp, xt_early_psn(qp, XT_REQUESTER));
 		break;
 	case XT_EARLY_DUE:
 		break;
@@ -149,7 +150,7 @@ static void go_on(struct xt_qp *qp)
 	if (!acked(qp, qp->req.executed) && xt_may_send(qp))
 		response_missing(qp, qp->req.executed);
 	else if (xt_may_send(qp))
-		xt_early_check(qp, XT_PARK_REQUESTER);
+		xt_early_check(qp, XT_REQUESTER);
 	/* a NAK that was received before the responses to earlier READs */
 	if (qp->req.nak && qp->req.executed == qp->req.unacked && xt_may_send(qp)) {
 		qp->req.nak = false;
@@ -337,23 +338,23 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 }
 
 /*
- * Accepts a response whose data was stored, or whose writes are posted. Returns false if it must
- * wait for memory.
+ * Accepts a response whose data was stored, or whose writes are to be started. Returns false if it
+ * must be held.
  */
-static bool stored(struct xt_step *step, struct xt_swqe *w, uint32_t packets, enum xt_side side,
+static bool stored(struct xt_put *put, struct xt_swqe *w, uint32_t packets, enum xt_side side,
 		   const struct xt_wc_error *error)
 {
-	struct xt_qp *qp = step->qp;
+	struct xt_qp *qp = put->qp;
 
-	if (side == XT_SIDE_WAIT || (side != XT_SIDE_NONE && must_wait(qp))) {
-		xt_step_park(step);
-		return false;
-	}
-	xt_step_end(step);
-	if (side == XT_SIDE_NONE)
+	if (side == XT_SIDE_NONE) {
+		xt_put_commit(put);
 		accept_response(qp, w, packets);
-	else
-		xt_sq_fail(qp, *error);
+		return true;
+	}
+	xt_put_drop(put);
+	if (side == XT_SIDE_WAIT || must_wait(qp))
+		return false;
+	xt_sq_fail(qp, *error);
 	return true;
 }
 
@@ -367,6 +368,7 @@ static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		.placed = rx->placed,
 	};
 	struct xt_wc_error error;
+	struct xt_put put;
 	enum xt_side side;
 	struct xt_sgl l;
 
@@ -374,17 +376,18 @@ static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		return true;
 	if (!read_response_fits(qp, w, rx))
 		return bad_response(qp);
-	src.step = &qp->park.step[XT_STEP_PLACE_POST];
+	xt_put_begin(&put, qp, XT_REQUESTER, psn);
+	src.put = &put;
 	l = xt_swqe_sgl(qp, qp->req.retired);
 	side = xt_scatter(&l, (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error);
-	return stored(src.step, w, rx->packets, side, &error);
+	return stored(&put, w, rx->packets, side, &error);
 }
 
-enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt_wc_error *error)
+enum xt_side xt_req_store_atomic(struct xt_put *put, uint64_t value, struct xt_wc_error *error)
 {
-	struct xt_sgl l = xt_swqe_sgl(step->qp, step->qp->req.retired);
+	struct xt_sgl l = xt_swqe_sgl(put->qp, put->qp->req.retired);
 	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
-	struct xt_source src = { .seg = &seg, .step = step, .last = true };
+	struct xt_source src = { .seg = &seg, .put = put, .last = true };
 
 	return xt_scatter(&l, 0, &src, sizeof(value), error);
 }
@@ -392,8 +395,8 @@ enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt
 static bool rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_swqe *w = expected(qp, rx, psn);
-	struct xt_step *step = &qp->park.step[XT_STEP_PLACE];
 	struct xt_wc_error error;
+	struct xt_put put;
 	enum xt_side side;
 	__be64 orig;
 
@@ -402,8 +405,9 @@ static bool rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn
 	if (xt_kind_of(w)->response != XT_RESPONSE_ATOMIC)
 		return bad_response(qp);
 	memcpy(&orig, rx->ext + sizeof(struct xr_aeth), sizeof(orig));
-	side = xt_req_store_atomic(step, be64toh(orig), &error);
-	return stored(step, w, 1, side, &error);
+	xt_put_begin(&put, qp, XT_REQUESTER, psn);
+	side = xt_req_store_atomic(&put, be64toh(orig), &error);
+	return stored(&put, w, 1, side, &error);
 }
 
 bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)

@@ -9,7 +9,7 @@
 /* Credits by AETH code, IBTA table 47 */
 extern const uint16_t xt_credits[XR_AETH_CREDITS_INVALID];
 
-/* Returns false if the packet must wait for memory. */
+/* Returns false if the packet must be held (waiting/park.h). */
 bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* Resets retry counters and opens the window. packets: number of newly acknowledged packets */
 void xt_req_progress(struct xt_qp *qp, uint32_t packets);
@@ -17,7 +17,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets);
  * Stores the result of the oldest work request, an atomic; host byte order. Sets *error unless the
  * result is XT_SIDE_NONE.
  */
-enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt_wc_error *error);
+enum xt_side xt_req_store_atomic(struct xt_put *put, uint64_t value, struct xt_wc_error *error);
 /* Processes an RNR NAK. code: AETH timer code */
 void xt_req_rnr(struct xt_qp *qp, uint32_t code);
 /* Processes a NAK. code: enum xr_nak */

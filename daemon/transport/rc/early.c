@@ -11,14 +11,44 @@ static uint32_t psn_of(const struct xt_list *l)
 	return ((const struct xt_parked_rx *)l)->psn;
 }
 
-static uint32_t expected_psn(const struct xt_qp *qp, enum xt_park_side side)
+static uint32_t expected_psn(const struct xt_qp *qp, enum xt_qp_side side)
 {
-	return side == XT_PARK_RESPONDER ? qp->resp.epsn : qp->req.unacked;
+	return side == XT_RESPONDER ? qp->resp.epsn : qp->req.unacked;
+}
+
+static enum xt_qp_side side_of(const struct xt_rx *rx)
+{
+	return rx->flags & XR_OPF_REQUEST ? XT_RESPONDER : XT_REQUESTER;
+}
+
+/* Returns the kept packet behind which one with a PSN belongs. */
+static struct xt_list *last_before(struct xt_list *list, uint32_t psn)
+{
+	struct xt_list *before = list->prev;
+
+	while (before != list && xt_diff(psn_of(before), psn) > 0)
+		before = before->prev;
+	return before;
+}
+
+/* Copies the first len bytes of a packet. Returns NULL if there is no block for it. */
+static struct xt_parked_rx *add(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn,
+				uint32_t len, struct xt_list *before)
+{
+	struct xt_parked_rx *item;
+
+	item = (struct xt_parked_rx *)xt_parked_take_block(qp, sizeof(*item) + len);
+	if (!item)
+		return NULL;
+	xt_parked_copy(item, rx, len);
+	item->psn = psn;
+	xt_parked_put_in(qp, before->next, &item->head);
+	return item;
 }
 
 void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_place_fn place)
 {
-	struct xt_list *list = &qp->park.early[xt_park_side_of(rx)], *before = list->prev;
+	struct xt_list *list = &qp->park.kept[side_of(rx)], *before = last_before(list, psn);
 	uint32_t len = rx->frame->len;
 	struct xt_parked_rx *item;
 	bool placed;
@@ -27,23 +57,45 @@ void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_pl
 		xt_place_lose(qp);
 		return;
 	}
-	while (before != list && xt_diff(psn_of(before), psn) > 0)
-		before = before->prev;
 	if (before != list && psn_of(before) == psn)
 		return;
 	placed = place(qp, rx, psn);
 	if (placed)
 		len = rx->frame->meta.payload_off;
-	item = (struct xt_parked_rx *)xt_parked_take_block(qp, sizeof(*item) + len);
+	item = add(qp, rx, psn, len, before);
 	if (!item) {
 		xt_place_lose(qp);
 		return;
 	}
-	xt_parked_copy(item, rx, len);
 	item->rx.placed = placed;
-	item->psn = psn;
-	xt_parked_put_in(qp, before->next, &item->head);
 	XT_QP_COUNT(qp, rx_early, 1);
+}
+
+static uint32_t psn_of_held(const struct xt_qp *qp, const struct xt_rx *rx,
+			    const struct xt_list *list)
+{
+	uint32_t expected = expected_psn(qp, side_of(rx));
+
+	if (qp->info.type == XR_QPT_UC)
+		return list->prev == list ? expected : psn_of(list->prev) + 1;
+	return expected + xr_psn_diff(rx->psn, expected & XR_PSN_MASK);
+}
+
+void xt_early_hold(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	enum xt_qp_side side = side_of(rx);
+	struct xt_list *list = &qp->park.kept[side];
+	uint32_t psn = psn_of_held(qp, rx, list);
+	struct xt_list *before = last_before(list, psn);
+	bool stored = rx->posted || rx->placed;
+
+	if (before != list && psn_of(before) == psn)
+		return;
+	if (rx->packets > 1 ||
+	    !add(qp, rx, psn, stored ? rx->frame->meta.payload_off : rx->frame->len, before))
+		XT_QP_COUNT(qp, rx_park_lost, 1);
+	else
+		qp->park.held[side] = true;
 }
 
 static void drop_first(struct xt_qp *qp, struct xt_list *list)
@@ -52,18 +104,19 @@ static void drop_first(struct xt_qp *qp, struct xt_list *list)
 
 	xt_parked_take_out(qp, item);
 	xt_parked_free(qp, item);
+	qp->park.held[list == &qp->park.kept[XT_REQUESTER]] = false;
 }
 
 /* No packets are left. */
-static void end(struct xt_qp *qp, enum xt_park_side side)
+static void end(struct xt_qp *qp, enum xt_qp_side side)
 {
-	if (side == XT_PARK_RESPONDER)
+	if (side == XT_RESPONDER)
 		xt_place_end(qp);
 }
 
-enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
+enum xt_early xt_early_check(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_list *list = &qp->park.early[side];
+	struct xt_list *list = &qp->park.kept[side];
 	uint32_t psn = expected_psn(qp, side);
 
 	/* packets that were received again although they were kept */
@@ -75,24 +128,25 @@ enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
 	}
 	if (psn_of(list->next) != psn)
 		return XT_EARLY_GAP;
-	xt_resume_later(qp);
+	if (!qp->park.held[side])
+		xt_resume_later(qp);
 	return XT_EARLY_DUE;
 }
 
-uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side)
+uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_qp_side side)
 {
-	return psn_of(qp->park.early[side].next);
+	return psn_of(qp->park.kept[side].next);
 }
 
-void xt_early_begin(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
+void xt_early_begin(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early_gap *g)
 {
-	g->packet = qp->park.early[side].next;
+	g->packet = qp->park.kept[side].next;
 	g->psn = g->end = expected_psn(qp, side);
 }
 
-bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
+bool xt_early_next(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early_gap *g)
 {
-	const struct xt_list *list = &qp->park.early[side];
+	const struct xt_list *list = &qp->park.kept[side];
 
 	for (g->psn = g->end; g->packet != list; g->packet = g->packet->next) {
 		g->end = psn_of(g->packet);
@@ -105,9 +159,9 @@ bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_ear
 	return false;
 }
 
-void xt_early_drop(struct xt_qp *qp, enum xt_park_side side)
+void xt_early_drop(struct xt_qp *qp, enum xt_qp_side side)
 {
-	while (!xt_list_empty(&qp->park.early[side]))
-		drop_first(qp, &qp->park.early[side]);
+	while (!xt_list_empty(&qp->park.kept[side]))
+		drop_first(qp, &qp->park.kept[side]);
 	end(qp, side);
 }

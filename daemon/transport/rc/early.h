@@ -17,25 +17,29 @@
 typedef bool (*xt_place_fn)(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn);
 /* Keeps a packet that came early, if there is room and it is not kept already. psn: 32 bits */
 void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_place_fn place);
-static inline bool xt_early_kept(const struct xt_park *p, enum xt_park_side side)
-{
-	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->early[side]);
-}
-/* Returns whether packets are kept, and whether the expected one is: then the QP is resumed. */
+/*
+ * Keeps a packet that had its turn and cannot be executed now (waiting/park.h). UC: behind those
+ * that are kept already, as its PSNs have no order across messages.
+ */
+void xt_early_hold(struct xt_qp *qp, const struct xt_rx *rx);
+/*
+ * Returns whether packets are kept, and whether the expected one is: then the QP is resumed, unless
+ * that one is held.
+ */
 enum xt_early { XT_EARLY_NONE, XT_EARLY_GAP, XT_EARLY_DUE };
-enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side);
+enum xt_early xt_early_check(struct xt_qp *qp, enum xt_qp_side side);
 /* Returns the PSN of the first early packet. There must be one. */
-uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side);
+uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_qp_side side);
 /* A walk through what is missing between early packets: PSNs [psn, end) */
 struct xt_early_gap {
 	const struct xt_list *packet; /* first one behind the gap */
 	uint32_t psn, end;
 };
 /* Begins at the expected PSN. */
-void xt_early_begin(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g);
+void xt_early_begin(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early_gap *g);
 /* Moves to the next gap. Returns false behind the last packet: psn is that of no packet then. */
-bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g);
+bool xt_early_next(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early_gap *g);
 /* Drops the early packets of a side. */
-void xt_early_drop(struct xt_qp *qp, enum xt_park_side side);
+void xt_early_drop(struct xt_qp *qp, enum xt_qp_side side);
 
 #endif /* XT_EARLY_H */

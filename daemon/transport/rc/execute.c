@@ -15,6 +15,7 @@
 #include "daemon/transport/queue/srq.h"
 #include "daemon/transport/memory/use.h"
 #include "daemon/transport/queue/wr_kind.h"
+#include "daemon/transport/waiting/posted.h"
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
@@ -52,8 +53,8 @@ static enum xt_outcome refuse_request(struct xt_qp *qp, struct xt_result *res, u
 	if (xt_unreliable(qp))
 		return XT_REFUSED;
 	/* a NAK acknowledges all earlier requests */
-	if (xt_posted_before(qp))
-		return XT_PARKED;
+	if (xt_posted(&qp->park, XT_RESPONDER))
+		return XT_NOT_NOW;
 	refuse(qp, nak, verr);
 	return XT_REFUSED;
 }
@@ -68,17 +69,6 @@ enum xt_outcome xt_resp_refuse_injected(struct xt_qp *qp, struct xt_result *res,
 	return refuse_request(qp, res, nak, XR_VERR_INJECTED);
 }
 
-/* Returns true if data of the peer may be on its way to memory. */
-static bool is_written(const struct xt_qp *qp)
-{
-	const struct xt_qp *peer = qp->path.loopback ? xt_ending_peer(qp) : NULL;
-	const struct xt_step *step = qp->park.step;
-
-	return xt_posted(&qp->park, XT_PARK_RESPONDER) || step[XT_STEP_EXECUTE].used ||
-	       step[XT_STEP_POST].used || step[XT_STEP_ENDING].used ||
-	       (peer && xt_ending_peer_writes(peer));
-}
-
 enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
 				       const struct xt_wc_error *error)
 {
@@ -89,10 +79,10 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
 	};
 
 	/* receives complete in order */
-	if (xt_posted_before(qp))
-		return XT_PARKED;
+	if (xt_posted(&qp->park, XT_RESPONDER))
+		return XT_NOT_NOW;
 	res->nak = nak;
-	if (is_written(qp))
+	if (!xt_list_empty(&qp->park.given_up))
 		qp->rq.failure = *error; /* xt_rq_flush() completes it when the writes have ended */
 	else
 		xt_rq_complete(qp, &cqe, false);
@@ -207,12 +197,50 @@ static enum xt_outcome invalidate(struct xt_qp *qp, const struct xt_request *rq,
 		error.verr = XR_VERR_INVALIDATE | why << 8;
 		return xt_resp_refuse_receive(qp, res, XR_NAK_REMOTE_ACCESS, &error);
 	}
-	resp->invalidated = xt_ending_key_waits(&qp->ending.key[XT_PARK_RESPONDER], qp->engine);
+	resp->invalidated = xt_ending_key_waits(&qp->ending.key[XT_RESPONDER], qp->engine);
 	if (!resp->invalidated)
 		return XT_ACCEPTED;
 	/* over loopback, the requester executes it again */
 	xt_ending_poll(rq->src.qp ? rq->src.qp : qp);
-	return XT_PARKED;
+	return XT_POSTED;
+}
+
+enum xt_outcome xt_resp_may_complete(const struct xt_qp *qp, const struct xt_put *put, bool posted,
+				     bool may_post, struct xt_mem_io **write)
+{
+	struct xt_mem_io *last = xt_put_last(put);
+
+	*write = may_post ? last : NULL;
+	if (*write || (!last && !xt_posted(&qp->park, XT_RESPONDER)))
+		return XT_ACCEPTED;
+	return last || posted ? XT_POSTED : XT_NOT_NOW;
+}
+
+/*
+ * A receive of an SRQ could not be taken back if the QP failed before it completes, and a key is
+ * invalidated between the last byte and the completion: these are not posted.
+ */
+static enum xt_outcome may_complete(const struct xt_qp *qp, const struct xt_request *rq,
+				    struct xt_mem_io **write)
+{
+	bool may_post = qp->rq_ring && !(rq->flags & XR_EXT_IETH);
+
+	return xt_resp_may_complete(qp, rq->src.put, rq->posted, may_post, write);
+}
+
+static enum xt_outcome end_send(struct xt_qp *qp, const struct xt_request *rq,
+				struct xt_result *res)
+{
+	struct xt_mem_io *write;
+	enum xt_outcome outcome = may_complete(qp, rq, &write);
+
+	if (outcome == XT_ACCEPTED && rq->flags & XR_EXT_IETH)
+		outcome = invalidate(qp, rq, res);
+	if (outcome != XT_ACCEPTED)
+		return outcome;
+	qp->resp.done += rq->len;
+	advance(qp, rq, XT_KIND_SEND);
+	return complete_receive(qp, rq, IBV_WC_RECV, write, res);
 }
 
 static enum xt_outcome execute_send(struct xt_qp *qp, const struct xt_request *rq,
@@ -220,12 +248,9 @@ static enum xt_outcome execute_send(struct xt_qp *qp, const struct xt_request *r
 {
 	static const struct xt_wc_error too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
 	struct xt_responder *resp = &qp->resp;
-	struct xt_receive *wqe = &qp->rq;
-	bool end = rq->flags & XR_OPF_END;
-	struct xt_mem_io *write = NULL;
+	enum xt_side side = XT_SIDE_NONE;
 	enum xt_outcome outcome;
 	struct xt_sgl l;
-	enum xt_side side;
 
 	if (rq->flags & XR_OPF_START) {
 		outcome = take_receive(qp, res);
@@ -233,33 +258,25 @@ static enum xt_outcome execute_send(struct xt_qp *qp, const struct xt_request *r
 			return outcome;
 		resp->done = 0;
 	}
-	if (resp->done + (uint64_t)rq->len > wqe->length ||
+	if (resp->done + (uint64_t)rq->len > qp->rq.length ||
 	    resp->done + (uint64_t)rq->len > XR_MAX_MSG_SIZE)
 		return xt_unreliable(qp) ? xt_resp_refuse_request(qp, res, XR_NAK_INVALID_REQUEST)
 					 : xt_resp_refuse_receive(qp, res, XR_NAK_INVALID_REQUEST,
 								  &too_small);
 	l = xt_receive_sgl(qp);
-	side = xt_scatter(&l, resp->done, &rq->src, rq->len, &res->error);
-	if (side == XT_SIDE_NONE && end && xt_posted(&qp->park, XT_PARK_RESPONDER)) {
-		write = xt_posted_now(qp);
-		side = write ? XT_SIDE_NONE : XT_SIDE_WAIT;
-	}
+	if (__builtin_expect(!rq->posted, true))
+		side = xt_scatter(&l, resp->done, &rq->src, rq->len, &res->error);
 	if (side == XT_SIDE_WAIT)
-		return XT_PARKED;
+		return XT_NOT_NOW;
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
 		return xt_resp_refuse_receive(qp, res, XR_NAK_REMOTE_OPERATIONAL, &res->error);
-	if (rq->flags & XR_EXT_IETH) {
-		outcome = invalidate(qp, rq, res);
-		if (outcome != XT_ACCEPTED)
-			return outcome;
-	}
+	if (rq->flags & XR_OPF_END)
+		return end_send(qp, rq, res);
 	resp->done += rq->len;
 	advance(qp, rq, XT_KIND_SEND);
-	if (!end)
-		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV, write, res);
+	return XT_ACCEPTED;
 }
 
 /* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
@@ -280,7 +297,7 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_
 		.va = rq->va,
 		.len = rq->total,
 	};
-	return rq->src.step->settled ? -1 : xt_resp_check(qp, &use, at);
+	return rq->posted ? -1 : xt_resp_check(qp, &use, at);
 }
 
 /* Checks the next bytes of the WRITE being received. Returns a NAK code or -1. */
@@ -294,7 +311,7 @@ static int continue_write(struct xt_qp *qp, const struct xt_request *rq, struct 
 		.len = rq->len,
 	};
 
-	return rq->src.step->settled ? -1 : xt_resp_check(qp, &use, at);
+	return rq->posted ? -1 : xt_resp_check(qp, &use, at);
 }
 
 static enum xt_outcome execute_write(struct xt_qp *qp, const struct xt_request *rq,
@@ -302,8 +319,9 @@ static enum xt_outcome execute_write(struct xt_qp *qp, const struct xt_request *
 {
 	struct xt_responder *resp = &qp->resp;
 	bool end = rq->flags & XR_OPF_END;
+	struct xt_mem_io *write = NULL;
+	enum xt_side side = XT_SIDE_NONE;
 	enum xt_outcome outcome;
-	enum xt_side side;
 	struct xt_mem_at at;
 	uint32_t left;
 	int nak = -1;
@@ -322,21 +340,26 @@ static enum xt_outcome execute_write(struct xt_qp *qp, const struct xt_request *
 		if (outcome != XT_ACCEPTED)
 			return outcome;
 	}
-	side = rq->len ? XT_UNORDERED(xt_put(&at, &rq->src, rq->len, &res->error)) : XT_SIDE_NONE;
-	if (side == XT_SIDE_WAIT ||
-	    (rq->flags & XR_EXT_IMMDT && xt_posted(&qp->park, XT_PARK_RESPONDER)))
-		return XT_PARKED;
+	if (rq->len && __builtin_expect(!rq->posted, true))
+		side = XT_UNORDERED(xt_store(&at, &rq->src, rq->len, &res->error));
+	if (side == XT_SIDE_WAIT)
+		return XT_NOT_NOW;
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
 		return xt_resp_refuse_request(qp, res, XR_NAK_REMOTE_OPERATIONAL);
+	if (rq->flags & XR_EXT_IMMDT) {
+		outcome = may_complete(qp, rq, &write);
+		if (outcome != XT_ACCEPTED)
+			return outcome;
+	}
 	resp->done += rq->len;
 	if (end)
 		xt_use_remote(qp, XT_USE_REMOTE_WRITE, resp->rkey, resp->done);
 	advance(qp, rq, XT_KIND_WRITE);
 	if (!(rq->flags & XR_EXT_IMMDT))
 		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, NULL, res);
+	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, write, res);
 }
 
 enum xt_outcome xt_resp_execute(struct xt_qp *qp, const struct xt_request *rq,
@@ -360,11 +383,10 @@ enum xt_outcome xt_resp_execute(struct xt_qp *qp, const struct xt_request *rq,
 static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_request *rq,
 					 enum xt_wr_kind kind, struct xt_result *res)
 {
+	struct xt_mem_io *write;
 	enum xt_outcome outcome;
 	struct xt_rd *rd;
 
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
-		return XT_PARKED;
 	rd = xt_rd_new(qp);
 	if (!rd)
 		return xt_resp_refuse_request(qp, res, XR_NAK_INVALID_REQUEST);
@@ -373,6 +395,10 @@ static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_reque
 		return xt_resp_refuse_request(qp, res, res->nak);
 	if (outcome != XT_ACCEPTED)
 		return outcome;
+	/* the atomic in private memory has its result later */
+	write = xt_put_last(rq->src.put);
+	if (__builtin_expect(write != NULL, false))
+		write->rd = qp->resp.rd_tail;
 	*rd = (struct xt_rd){
 		.kind = kind,
 		.value = res->old,

@@ -4,6 +4,7 @@
 #define XT_EXECUTE_H
 
 #include "daemon/transport/memory/copy.h"
+#include "daemon/transport/memory/put.h"
 
 /* One packet of a request, or a larger part of one over loopback. Host byte order except imm. */
 struct xt_request {
@@ -23,6 +24,7 @@ struct xt_request {
 	__be32 imm;
 	uint32_t inv_rkey;
 	struct xt_source src; /* the payload */
+	bool posted;	      /* its writes were started: XT_POSTED */
 };
 
 enum xt_outcome {
@@ -30,7 +32,8 @@ enum xt_outcome {
 	XT_RNR,
 	XT_REFUSED,	 /* xt_result.nak has the reason; a reliable QP has moved to ERR */
 	XT_SOURCE_ERROR, /* loopback: the requester's own memory failed, see xt_result.error */
-	XT_PARKED,	 /* must be executed again when memory accesses have finished */
+	XT_NOT_NOW,	 /* nothing was done: it must be executed later, see put.h and posted.h */
+	XT_POSTED, /* its writes are to be started; the rest is executed when these have ended */
 };
 
 struct xt_result {
@@ -39,7 +42,10 @@ struct xt_result {
 	uint64_t old; /* atomics: the value before */
 };
 
-/* Executes a request that has the expected PSN. Advances epsn and msn if it is accepted. */
+/*
+ * Executes a request that has the expected PSN. Advances epsn and msn if it is accepted. The caller
+ * commits or drops rq->src.put, as xt_resp_finish_put() does.
+ */
 enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
 				struct xt_result *res);
 /*
@@ -48,6 +54,22 @@ enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
  */
 enum xt_outcome xt_resp_execute(struct xt_qp *qp, const struct xt_request *rq,
 				struct xt_result *res);
+/*
+ * A message ends. Returns XT_ACCEPTED if its receive may complete: with a write of the message, if
+ * *write is set and may_post permits that, or now. posted: its writes were started
+ */
+enum xt_outcome xt_resp_may_complete(const struct xt_qp *qp, const struct xt_put *put, bool posted,
+				     bool may_post, struct xt_mem_io **write);
+/* Starts the writes of a request, or does without them. */
+static inline void xt_resp_finish_put(struct xt_put *put, enum xt_outcome outcome)
+{
+	if (__builtin_expect(xt_put_is_empty(put), true))
+		return;
+	if (outcome == XT_ACCEPTED || outcome == XT_POSTED)
+		xt_put_commit(put);
+	else
+		xt_put_drop(put);
+}
 /*
  * XRC: selects the SRQ that a request names; its PD applies to the request. Returns -1 or a NAK
  * code.
@@ -62,16 +84,6 @@ enum xt_outcome xt_resp_refuse_injected(struct xt_qp *qp, struct xt_result *res,
 /* Refuses a request because of its receive, which completes with *error. */
 enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
 				       const struct xt_wc_error *error);
-/*
- * Returns true if the data of a SEND's last packet may be posted: its receive completes when the
- * data is in memory, and is flushed if the QP fails before. A receive of an SRQ cannot be taken
- * back for that. A key is invalidated between the last byte and the completion.
- */
-static inline bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidates)
-{
-	return qp->rq_ring && !invalidates;
-}
-
 /* UC: begins a message with any PSN. A message still being received is lost (IBTA 9.8.2.2). */
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
 /* UC: drops the rest of the message being received. */

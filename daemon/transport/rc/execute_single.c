@@ -6,7 +6,6 @@
 #include "daemon/transport/memory/copy.h"
 #include "execute_single.h"
 #include "daemon/transport/qp.h"
-#include "daemon/transport/memory/step.h"
 
 /* nak: -1, or the NAK code that the request is refused with */
 static enum xt_outcome outcome_of(int nak, struct xt_result *res)
@@ -37,10 +36,10 @@ enum xt_outcome xt_resp_read(struct xt_qp *qp, const struct xt_request *rq, stru
 
 /* ---- atomics ----------------------------------------------------------------------- */
 
-static enum xt_outcome outcome_of_access(int err, struct xt_result *res)
+static enum xt_outcome outcome_of_access(const struct xt_put *put, int err, struct xt_result *res)
 {
-	if (err == -EINPROGRESS)
-		return XT_PARKED;
+	if (!err && put->waits)
+		return XT_NOT_NOW;
 	return outcome_of(err ? XR_NAK_REMOTE_OPERATIONAL : -1, res);
 }
 
@@ -59,30 +58,19 @@ static int check_word(struct xt_qp *qp, const struct xt_request *rq, uint32_t ac
 	return nak < 0 && rq->va & (XR_ATOMIC_LEN - 1) ? XR_NAK_INVALID_REQUEST : nak;
 }
 
-/* The atomic of a step was started in an earlier execution. */
-static enum xt_outcome settled_atomic(struct xt_step *step, struct xt_result *res)
-{
-	int err = xt_step_atomic_result(step);
-
-	res->old = step->atomic_old;
-	return outcome_of_access(err, res);
-}
-
 enum xt_outcome xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {
 	struct xt_mem_at at;
 	int err, nak;
 
-	if (rq->src.step->settled)
-		return settled_atomic(rq->src.step, res);
 	nak = check_word(qp, rq, XR_ACCESS_REMOTE_ATOMIC, &at);
 	if (nak >= 0)
 		return outcome_of(nak, res);
 	if (rq->op == XR_OP_CMP_SWAP)
-		err = xt_mem_cmp_swap(rq->src.step, &at, rq->compare, rq->swap_add, &res->old);
+		err = xt_mem_cmp_swap(rq->src.put, &at, rq->compare, rq->swap_add, &res->old);
 	else
-		err = xt_mem_fetch_add(rq->src.step, &at, rq->swap_add, &res->old);
-	return outcome_of_access(err, res);
+		err = xt_mem_fetch_add(rq->src.put, &at, rq->swap_add, &res->old);
+	return outcome_of_access(rq->src.put, err, res);
 }
 
 /* ---- ATOMIC WRITE, IBTA annex A19: stores 8 bytes at once ---------------------------- */
@@ -99,17 +87,15 @@ enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *
 	int nak = XR_NAK_INVALID_REQUEST;
 	enum xt_side side;
 
-	if (rq->src.step->settled)
-		return settled_atomic(rq->src.step, res);
 	if (rq->total == XR_ATOMIC_LEN && rq->len == XR_ATOMIC_LEN)
 		nak = check_word(qp, rq, XR_ACCESS_REMOTE_WRITE, &at);
 	if (nak >= 0)
 		return outcome_of(nak, res);
 	/* copying from a packet cannot fail, only from the memory of a loopback requester */
-	side = xt_put(&to, &rq->src, XR_ATOMIC_LEN, &res->error);
+	side = xt_store(&to, &rq->src, XR_ATOMIC_LEN, &res->error);
 	if (side != XT_SIDE_NONE)
-		return side == XT_SIDE_WAIT ? XT_PARKED : XT_SOURCE_ERROR;
-	return outcome_of_access(xt_mem_atomic_write(rq->src.step, &at, value), res);
+		return side == XT_SIDE_WAIT ? XT_NOT_NOW : XT_SOURCE_ERROR;
+	return outcome_of_access(rq->src.put, xt_mem_atomic_write(rq->src.put, &at, value), res);
 }
 
 /* ---- FLUSH, IBTA annex A19 ----------------------------------------------------- */

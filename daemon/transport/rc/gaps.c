@@ -10,7 +10,7 @@ void xt_gaps_begin(struct xt_qp *qp, struct xt_gaps *g)
 {
 	const struct xt_requester *r = &qp->req;
 
-	xt_early_begin(qp, XT_PARK_REQUESTER, &g->gap);
+	xt_early_begin(qp, XT_REQUESTER, &g->gap);
 	g->psn = g->behind = r->unacked;
 	g->index = r->retired;
 }
@@ -25,7 +25,7 @@ static bool find_gap(struct xt_qp *qp, struct xt_gaps *g)
 
 	if (xt_diff(g->psn, g->gap.end) < 0)
 		return true;
-	if (!xt_early_next(qp, XT_PARK_REQUESTER, &g->gap))
+	if (!xt_early_next(qp, XT_REQUESTER, &g->gap))
 		g->gap.end = r->executed + r->nak;
 	/* what follows `next` is requested anyway */
 	if (xt_diff(g->gap.end, r->next) > 0)

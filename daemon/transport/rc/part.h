@@ -79,6 +79,12 @@ struct xt_requester {
 
 	uint64_t ack_deadline, probe_at, stall_at; /* see resend.c; ns */
 	bool stalled; /* no response for a long time: its packets do not count in the window */
+	/*
+	 * Loopback: the writes of the next piece are posted, and the rest of it is executed when
+	 * they have ended. Bytes of full pieces; 0: no
+	 */
+	uint32_t posted;
+	uint32_t peer_stops; /* loopback: xt_park.stops of the peer when writes were posted last */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	uint8_t wait;	      /* enum xt_wait */
@@ -151,6 +157,8 @@ struct xt_responder {
 	uint32_t pd;	   /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
 	uint32_t srqn;	   /* XRC: SRQ number of that request */
 	bool invalidated;  /* that request has invalidated its key, and is not complete */
+	bool write_failed; /* a posted write has failed, which has moved the QP to ERR */
+	uint64_t answer;   /* loopback: result of the atomic that was posted last */
 
 	/* message being received */
 	uint32_t length; /* WRITE: from the RETH */

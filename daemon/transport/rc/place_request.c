@@ -16,6 +16,7 @@
 #include "daemon/transport/qp.h"
 #include "daemon/transport/queue/rq.h"
 #include "daemon/transport/queue/wr_kind.h"
+#include "daemon/transport/waiting/posted.h"
 
 /* Bytes that a packet will write in its turn: it is missing, or kept with its payload. */
 struct range {
@@ -285,7 +286,7 @@ bool xt_place_request(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 	struct range r;
 
 	/* earlier writes of a program's private memory come first */
-	if (qp->info.type == XR_QPT_XRC_RECV || xt_posted(&qp->park, XT_PARK_RESPONDER))
+	if (qp->info.type == XR_QPT_XRC_RECV || xt_posted(&qp->park, XT_RESPONDER))
 		return false;
 	k = known_of(qp);
 	if (!k || !follow(qp, k, rx, psn))

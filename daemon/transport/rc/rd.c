@@ -53,3 +53,14 @@ void xt_rd_added(struct xt_qp *qp)
 	qp->resp.rd_kept++;
 	xt_activate(qp);
 }
+
+void xt_rd_drop(struct xt_qp *qp, uint32_t psn)
+{
+	struct xt_responder *resp = &qp->resp;
+
+	while (resp->rd_tail != resp->rd_cur &&
+	       xt_diff(xt_rd_at(qp, resp->rd_tail - 1)->psn, psn) >= 0) {
+		resp->rd_tail--;
+		resp->rd_kept--;
+	}
+}

@@ -33,5 +33,7 @@ void xt_rd_free(struct xt_qp *qp);
 struct xt_rd *xt_rd_new(struct xt_qp *qp);
 /* Adds the entry of xt_rd_new(), after it was filled in. */
 void xt_rd_added(struct xt_qp *qp);
+/* Drops the entries from a PSN on, whose responses were not sent: the QP has failed. */
+void xt_rd_drop(struct xt_qp *qp, uint32_t psn);
 
 #endif /* XT_RD_H */

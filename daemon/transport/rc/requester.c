@@ -6,7 +6,7 @@
  *   -------|-----------------|-------------------|------------|
  *           unacked           next .. max
  *
- * Retired work requests complete in order when the data of READs is in memory (park.h). No work
+ * Retired work requests complete in order when the data of READs is in memory (posted.h). No work
  * request fails before all retired ones have completed.
  *
  * Windows, credits and max_rd_atomic limit how far `next` runs ahead of `unacked`. The offset of a
@@ -189,7 +189,7 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 			return true;
 		w->executed = true;
 	}
-	if (xt_ending_key_waits(&qp->ending.key[XT_PARK_REQUESTER], qp->engine)) {
+	if (xt_ending_key_waits(&qp->ending.key[XT_REQUESTER], qp->engine)) {
 		xt_ending_poll(qp);
 		return false;
 	}
@@ -409,8 +409,8 @@ static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more, bool *pa
 	struct xt_gaps g;
 	uint32_t cost = 0;
 
-	/* responses that wait for memory are not missing */
-	if (r->wait == XT_WAIT_RNR || xt_park_waits(&qp->park, XT_PARK_REQUESTER))
+	/* a response that is held is not missing, nor what is behind it */
+	if (r->wait == XT_WAIT_RNR || qp->park.held[XT_REQUESTER])
 		return 0;
 	xt_gaps_begin(qp, &g);
 	while (xt_gaps_next(qp, &g, &at)) {
@@ -515,7 +515,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	bool large = true, parked = false;
 	uint32_t cost = run_again(qp, budget, more, &parked), n;
 
-	/* the next packet would take the step from the one that waits */
+	/* the next packet would take the reads of the one that waits for its payload */
 	while (r->wait != XT_WAIT_RNR && !parked && !xt_sends_again(r) && (w = xt_sq_current(qp))) {
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))

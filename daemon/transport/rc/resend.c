@@ -106,6 +106,7 @@ void xt_req_go_back(struct xt_qp *qp)
 	r->cur = r->retired;
 	r->again = r->again_end = r->again_next = r->unacked;
 	r->rd_inflight = 0;
+	r->posted = 0;
 	r->since_ackreq = XT_ACK_EVERY;
 	r->ackreq_psn = r->unacked - 1;
 	xt_rtt_cancel(qp);
@@ -277,15 +278,15 @@ void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
 }
 
 /*
- * Returns true if a missing response is no sign of loss: it may be parked, or no packet in flight
+ * Returns true if a missing response is no sign of loss: it may be held, or no packet in flight
  * requests one, because the packet that would waits for memory.
  */
 static bool waits_for_memory(const struct xt_qp *qp)
 {
 	const struct xt_requester *r = &qp->req;
 
-	return xt_park_waits(&qp->park, XT_PARK_REQUESTER) ||
-	       (qp->park.step[XT_STEP_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
+	return qp->park.held[XT_REQUESTER] ||
+	       (qp->park.reads[XT_READS_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
 }
 
 /*

@@ -4,6 +4,7 @@
 #include "daemon/transport/engine.h"
 #include "place.h"
 #include "daemon/transport/qp.h"
+#include "rd.h"
 #include "responder.h"
 #include "responses.h"
 #include "daemon/transport/queue/rq.h"
@@ -31,24 +32,8 @@ void xt_resp_established(struct xt_qp *qp)
 	xt_event(qp, IBV_EVENT_COMM_EST);
 }
 
-/*
- * Returns the step that executes a request. Its writes are posted if at most the ACK depends on
- * them, or a receive that may complete later.
- */
-static struct xt_step *step_of(struct xt_qp *qp, const struct xt_rx *rx)
-{
-	enum xt_wr_kind kind = xt_op_kinds[rx->opcode];
-	bool posts = false;
-
-	if (kind == XT_KIND_WRITE)
-		posts = !(rx->flags & XR_EXT_IMMDT);
-	else if (kind == XT_KIND_SEND)
-		posts = !(rx->flags & XR_OPF_END) ||
-			xt_resp_posts_receive(qp, rx->flags & XR_EXT_IETH);
-	return &qp->park.step[posts ? XT_STEP_POST : XT_STEP_EXECUTE];
-}
-
-void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
+void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_put *put,
+		   struct xt_request *rq)
 {
 	const uint8_t *ext = rx->ext;
 	struct xr_atomiceth atomic;
@@ -70,9 +55,12 @@ void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *
 			.off = rx->frame->meta.payload_off,
 			.last = rx->flags & XR_OPF_END,
 			.placed = rx->placed,
+			.put = put,
 		},
+		.posted = rx->posted,
 	};
-	rq->src.step = step_of(qp, rx);
+	xt_put_begin(put, qp, XT_RESPONDER, qp->resp.epsn);
+	put->kind = xt_op_kinds[rx->opcode];
 	if (rx->flags & XR_EXT_XRCETH) {
 		memcpy(&xrceth, ext, sizeof(xrceth));
 		ext += sizeof(xrceth);
@@ -125,7 +113,7 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 	if (resp->rnr_sent)
 		return;
 	xt_early_keep(qp, rx, psn, xt_place_request);
-	if (xt_early_check(qp, XT_PARK_RESPONDER) == XT_EARLY_DUE)
+	if (xt_early_check(qp, XT_RESPONDER) == XT_EARLY_DUE)
 		return;
 	if (!resp->nak_sent || ++resp->ahead == NAK_AGAIN)
 		nak_gap(qp);
@@ -160,7 +148,7 @@ static void not_ready(struct xt_qp *qp, const struct xt_inject *refusal)
 	resp->rnr_timer = (uint8_t)qp->attr.min_rnr_timer;
 	if (refusal->kind == XT_INJECT_RNR && refusal->value != XT_INJECT_OWN_TIMER)
 		resp->rnr_timer = refusal->value;
-	xt_early_drop(qp, XT_PARK_RESPONDER);
+	xt_early_drop(qp, XT_RESPONDER);
 	xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
 }
 
@@ -193,8 +181,7 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	 */
 	if (resp->ack_due == XT_ACK_DUE_RNR_NAK)
 		xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
-	if (xt_early_kept(&qp->park, XT_PARK_RESPONDER) &&
-	    xt_early_check(qp, XT_PARK_RESPONDER) == XT_EARLY_GAP)
+	if (xt_keeps(&qp->park, XT_RESPONDER) && xt_early_check(qp, XT_RESPONDER) == XT_EARLY_GAP)
 		nak_gap(qp);
 	/* the request has a response of its own */
 	if (xt_kinds[xt_op_kinds[rx->opcode]].rd_atomic)
@@ -204,20 +191,22 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 		xt_resp_schedule_ack(qp);
 }
 
-bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
+bool xt_responder_rx(struct xt_qp *qp, struct xt_rx *rx)
 {
 	struct xt_responder *resp = &qp->resp;
 	int32_t ahead = xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
 	struct xt_result res = { 0 };
-	struct xt_request rq;
 	uint32_t psn = resp->epsn;
+	enum xt_outcome outcome;
+	struct xt_request rq;
+	struct xt_put put;
 
 	xt_resp_established(qp);
 	if (ahead > 0) {
 		out_of_sequence(qp, rx, resp->epsn + ahead);
 		return true;
 	}
-	xt_resp_parse(qp, rx, &rq);
+	xt_resp_parse(qp, rx, &put, &rq);
 	if (ahead < 0) {
 		xt_resp_duplicate(qp, &rq, xt_op_kinds[rq.op], resp->epsn + ahead);
 		return true;
@@ -226,12 +215,17 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		lose(qp);
 		return true;
 	}
-	switch (execute(qp, rx, &rq, &res)) {
+	outcome = execute(qp, rx, &rq, &res);
+	xt_resp_finish_put(&put, outcome);
+	switch (outcome) {
 	case XT_ACCEPTED:
 		accepted(qp, rx, rq.packets);
 		break;
-	case XT_PARKED:
-		xt_step_park(rq.src.step);
+	case XT_POSTED:
+	case XT_NOT_NOW:
+		rx->posted |= outcome == XT_POSTED;
+		/* it has arrived: those behind it are kept */
+		resp->nak_sent = resp->rnr_sent = false;
 		return false;
 	case XT_RNR:
 		not_ready(qp, &rx->frame->refusal);
@@ -242,7 +236,6 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_resp_schedule(qp, XT_ACK_DUE_NAK);
 		break;
 	}
-	xt_step_end(rq.src.step);
 	xt_qp_store_psns(qp);
 	return true;
 }
@@ -262,6 +255,8 @@ void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
 		xt_resp_drop_message(qp);
 		return;
 	}
+	qp->resp.write_failed = true;
+	xt_rd_drop(qp, io->psn);
 	/* over loopback, the engine reports it to the peer itself */
 	if (qp->path.loopback)
 		return;

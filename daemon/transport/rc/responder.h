@@ -7,15 +7,16 @@
 
 /* Initializes the responder when the QP moves to RTR. */
 void xt_resp_reset(struct xt_qp *qp);
-/* Returns false if the packet must wait for memory. */
-bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
+/* Returns false if the packet must be held (waiting/park.h). */
+bool xt_responder_rx(struct xt_qp *qp, struct xt_rx *rx);
 /*
  * Refuses a request that was accepted, as its posted write failed. Over loopback, the caller
  * reports it to the peer.
  */
 void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io);
-/* Reads the fields of a packet. */
-void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
+/* Reads the fields of a packet, and begins the put of its payload. */
+void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_put *put,
+		   struct xt_request *rq);
 /* Handles the first packet of the peer: raises IBV_EVENT_COMM_EST in RTR. */
 void xt_resp_established(struct xt_qp *qp);
 

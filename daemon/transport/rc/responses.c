@@ -20,6 +20,7 @@
 #include "responses.h"
 #include "daemon/transport/queue/rq.h"
 #include "daemon/transport/memory/use.h"
+#include "daemon/transport/waiting/posted.h"
 #include "daemon/transport/queue/wr_kind.h"
 
 /* ---- duplicates ----------------------------------------------------------------------------- */
@@ -180,7 +181,7 @@ static bool send_ack(struct xt_qp *qp)
 	uint32_t psn = resp->epsn, msn = resp->msn;
 	uint8_t due = resp->ack_due;
 
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER)) {
+	if (xt_posted(&qp->park, XT_RESPONDER)) {
 		psn = xt_posted_psn(qp, &msn);
 		if (due != XT_ACK_DUE_ACK || !worth_ack(qp, psn))
 			return true; /* sent when more of the data is in memory */
@@ -226,7 +227,7 @@ static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, uint3
 		.len = len,
 	};
 	const struct xt_fetch f = {
-		.step = &qp->park.step[XT_STEP_RESPOND],
+		.reads = &qp->park.reads[XT_READS_RESPOND],
 		.item = index,
 		.psn = rd->psn + pos,
 		.rest = left,
@@ -258,11 +259,11 @@ static bool waits(struct xt_qp *qp, const struct xt_rd *rd, struct xt_mem_at *at
 
 	qp->resp.pd = rd->pd;
 	return rd->kind == XT_KIND_READ && xt_resp_check(qp, &use, at) < 0 &&
-	       xt_mem_waits(&qp->park.step[XT_STEP_RESPOND], at->mem, at->off, rd->len);
+	       xt_mem_waits(at->mem, at->off, rd->len);
 }
 
 /* Returns false if the next READ cannot be read ahead, by one access. */
-static bool fetch_read(struct xt_qp *qp, struct xt_step *ahead)
+static bool fetch_read(struct xt_qp *qp, struct xt_reads *ahead)
 {
 	const struct xt_rd *rd = xt_rd_at(qp, ahead->item);
 	struct xt_mem_at at;
@@ -279,17 +280,17 @@ static bool fetch_read(struct xt_qp *qp, struct xt_step *ahead)
  */
 static void read_ahead(struct xt_qp *qp)
 {
-	struct xt_step *ahead = &qp->park.step[XT_STEP_RESPOND_AHEAD];
+	struct xt_reads *ahead = &qp->park.reads[XT_READS_RESPOND_AHEAD];
 	struct xt_responder *resp = &qp->resp;
 	struct xt_mem_at at;
 
 	if (resp->rd_cur + 1 == resp->rd_tail ||
-	    !xt_step_look_ahead(ahead, resp->rd_cur, resp->rd_tail) ||
-	    !xt_step_may_fetch(ahead, resp->rd_tail) ||
-	    !xt_step_reads_all(&qp->park.step[XT_STEP_RESPOND], resp->rd_cur) ||
+	    !xt_reads_look_ahead(ahead, resp->rd_cur, resp->rd_tail) ||
+	    !xt_reads_may_fetch(ahead, resp->rd_tail) ||
+	    !xt_reads_all(&qp->park.reads[XT_READS_RESPOND], resp->rd_cur) ||
 	    !waits(qp, xt_rd_at(qp, resp->rd_cur), &at))
 		return;
-	while (xt_step_may_fetch(ahead, resp->rd_tail) && fetch_read(qp, ahead))
+	while (xt_reads_may_fetch(ahead, resp->rd_tail) && fetch_read(qp, ahead))
 		ahead->item++;
 }
 
@@ -410,10 +411,11 @@ static enum sent send_response(struct xt_qp *qp, uint32_t *packets)
 	xt_packet_init(&p, response_opcode(rd, at, 1), rd->psn + at->next);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
-	qp->park.step[XT_STEP_RESPOND].repeats = at != &fresh;
+	qp->park.reads[XT_READS_RESPOND].repeats = at != &fresh;
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_READ)
 		nak = gather_response(qp, at->index, at->next, 1, &p.payload);
-	if (__builtin_expect(qp->park.step[XT_STEP_RESPOND].used, false) && nak < 0 && at == &fresh)
+	if (__builtin_expect(qp->park.reads[XT_READS_RESPOND].used, false) && nak < 0 &&
+	    at == &fresh)
 		read_ahead(qp);
 	if (nak >= 0) {
 		if (!drop_repetition(resp))
@@ -430,6 +432,19 @@ static enum sent send_response(struct xt_qp *qp, uint32_t *packets)
 	return SENT;
 }
 
+/*
+ * Returns true if the next response depends on posted writes: an atomic's is the result of one, and
+ * a READ may read what earlier requests write.
+ */
+static bool is_behind_posted(struct xt_qp *qp)
+{
+	const struct xt_responder *resp = &qp->resp;
+
+	return xt_posted(&qp->park, XT_RESPONDER) && resp->rd_cur != resp->rd_tail &&
+	       xt_diff(xt_posted_first(&qp->park, XT_RESPONDER), xt_rd_at(qp, resp->rd_cur)->psn) <=
+		       0;
+}
+
 uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_responder *resp = &qp->resp;
@@ -440,6 +455,8 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	if (!xt_may_receive(qp) && resp->ack_due != XT_ACK_DUE_NAK)
 		return 0;
 	while (resp->rd_cur != resp->rd_tail || repeats(qp)) {
+		if (!repeats(qp) && is_behind_posted(qp))
+			return cost;
 		if (cost >= budget || qp->engine->tx_full) {
 			*more = true;
 			return cost;
@@ -450,7 +467,7 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			return cost;
 		}
 		if (sent == SENT_NOT && !qp->engine->tx_full)
-			return cost; /* parked */
+			return cost; /* its payload is being read */
 		cost += sent == SENT ? packets : 0;
 	}
 	if (resp->ack_due != XT_ACK_DUE_NONE && !send_ack(qp))

@@ -35,7 +35,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		if (!xt_req_build(qp, &(struct xt_cursor){ r->cur, r->next, 1 }, &p)) {
 			if (w->error.status)
 				continue;
-			break; /* parked */
+			break; /* its payload is being read */
 		}
 		if (!xt_send(qp, &p)) {
 			*more = true;
@@ -50,25 +50,25 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 }
 
 /* IBTA 9.8.2.2: after a lost packet, packets are dropped until the next message begins. */
-bool xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
+bool xt_uc_rx(struct xt_qp *qp, struct xt_rx *rx)
 {
 	struct xt_responder *resp = &qp->resp;
 	uint32_t psn = resp->epsn + xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
 	enum xt_outcome outcome = XT_REFUSED;
 	struct xt_request rq;
 	struct xt_result res;
+	struct xt_put put;
 
 	xt_resp_established(qp);
 	if (rx->flags & XR_OPF_START)
 		xt_resp_begin_message(qp, psn);
-	xt_resp_parse(qp, rx, &rq);
+	xt_resp_parse(qp, rx, &put, &rq);
 	if (psn == resp->epsn)
 		outcome = xt_resp_request(qp, &rq, &res);
-	if (outcome == XT_PARKED) {
-		xt_step_park(rq.src.step);
+	xt_resp_finish_put(&put, outcome);
+	rx->posted = outcome == XT_POSTED;
+	if (outcome == XT_NOT_NOW || outcome == XT_POSTED)
 		return false;
-	}
-	xt_step_end(rq.src.step);
 	if (outcome != XT_ACCEPTED)
 		xt_resp_drop_message(qp);
 	return true;

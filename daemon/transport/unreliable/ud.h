@@ -14,11 +14,12 @@ struct xt_datagram {
 	uint32_t src_qpn;
 	__be32 imm;
 	bool has_imm, solicited;
+	bool posted; /* its writes were started; its receive completes when they have ended */
 };
 
 /*
- * Delivers a datagram now or later. If the receiver's memory has to be waited for and d->src is a
- * work request, its bytes must be mapped. Returns XT_SIDE_SOURCE with *error set if these bytes
+ * Delivers a datagram now or later. If it cannot be delivered now and d->src is a work request, its
+ * bytes must be mapped. Returns XT_SIDE_SOURCE with *error set if these bytes
  * cannot be read, else XT_SIDE_NONE, also if the datagram was dropped.
  */
 enum xt_side xt_ud_deliver(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc_error *error);

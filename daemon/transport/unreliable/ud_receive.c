@@ -5,10 +5,13 @@
 #include "daemon/transport/engine.h"
 #include "daemon/transport/memory/copy.h"
 #include "daemon/transport/memory/guard.h"
+#include "daemon/transport/memory/put.h"
 #include "daemon/transport/queue/rq.h"
+#include "daemon/transport/queue/sq.h"
 #include "daemon/transport/rc/responder.h"
 #include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/waiting/parked.h"
+#include "daemon/transport/waiting/posted.h"
 #include "daemon/transport/wire/group.h"
 #include "daemon/transport/wire/packet.h"
 #include "ud.h"
@@ -80,9 +83,9 @@ static void list_payload(const struct xt_datagram *d, struct xt_seg *out)
 static enum xt_side scatter(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc_error *error)
 {
 	struct xt_seg whole[1 + XR_MAX_SGE];
-	struct xt_source src = { .seg = whole, .step = d->src.step, .last = d->src.seg || !d->len };
+	struct xt_source src = { .seg = whole, .put = d->src.put, .last = d->src.seg || !d->len };
 	struct xt_sgl l = xt_receive_sgl(qp);
-	enum xt_side side, of_payload;
+	enum xt_side side;
 
 	whole[0] = (struct xt_seg){ d->grh, XR_GRH_LEN };
 	if (d->src.seg) {
@@ -90,68 +93,104 @@ static enum xt_side scatter(struct xt_qp *qp, struct xt_datagram *d, struct xt_w
 		return xt_scatter(&l, 0, &src, XR_GRH_LEN + d->len, error);
 	}
 	side = xt_scatter(&l, 0, &src, XR_GRH_LEN, error);
-	if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
+	if (side != XT_SIDE_NONE)
 		return side;
-	of_payload = xt_scatter(&l, XR_GRH_LEN, &d->src, d->len, error);
-	return of_payload == XT_SIDE_NONE ? side : of_payload;
+	return xt_scatter(&l, XR_GRH_LEN, &d->src, d->len, error);
+}
+
+/* The data of a datagram is in memory, or on its way. */
+static enum xt_outcome received(struct xt_qp *qp, const struct xt_datagram *d, enum xt_side side,
+				const struct xt_wc_error *error)
+{
+	struct xt_mem_io *write;
+	enum xt_outcome outcome;
+
+	if (side == XT_SIDE_WAIT)
+		return XT_NOT_NOW;
+	if (side == XT_SIDE_SOURCE)
+		return XT_SOURCE_ERROR;
+	if (side == XT_SIDE_NONE) {
+		outcome = xt_resp_may_complete(qp, d->src.put, d->posted, qp->rq_ring, &write);
+		if (outcome == XT_ACCEPTED)
+			complete_receive(qp, d, write);
+		return outcome;
+	}
+	/* receives complete in order */
+	if (xt_posted(&qp->park, XT_RESPONDER))
+		return XT_NOT_NOW;
+	fail_receive(qp, error);
+	return XT_REFUSED;
 }
 
 /*
- * Delivers a datagram, IBTA 9.8.3.1, or drops it. Returns XT_SIDE_SOURCE with *error set if reading
- * the sender's memory failed, XT_SIDE_WAIT if the receiver's memory must be waited for, else
- * XT_SIDE_NONE.
+ * Delivers a datagram, IBTA 9.8.3.1, or drops it: XT_REFUSED. *error: XT_SOURCE_ERROR, reading the
+ * sender's memory failed
  */
-static enum xt_side try_deliver(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc_error *error)
+static enum xt_outcome try_deliver(struct xt_qp *qp, struct xt_datagram *d,
+				   struct xt_wc_error *error)
 {
 	struct xt_counters *c = &qp->engine->counters;
-	struct xt_mem_io *write;
+	enum xt_side side = XT_SIDE_TARGET;
 	enum xt_take take;
-	enum xt_side side;
 
 	if (d->qkey != qp->attr.qkey) {
 		c->qkey_errors++;
-		return XT_SIDE_NONE;
+		return XT_REFUSED;
 	}
 	take = xt_rq_take(qp, error);
 	if (take == XT_TAKE_EMPTY) {
 		c->no_receive++;
-		return XT_SIDE_NONE;
+		return XT_REFUSED;
 	}
 	if (take == XT_TAKE_OK && XR_GRH_LEN + (uint64_t)d->len > qp->rq.length) {
 		c->unreliable_drops++;
-		return XT_SIDE_NONE;
+		return XT_REFUSED;
 	}
-	side = take == XT_TAKE_BAD ? XT_SIDE_TARGET : scatter(qp, d, error);
-	write = xt_posted_now(qp);
-	/* receives complete in order */
-	if (xt_posted_before(qp) && (side == XT_SIDE_TARGET || (side == XT_SIDE_NONE && !write)))
-		return XT_SIDE_WAIT;
-	if (side == XT_SIDE_TARGET)
-		fail_receive(qp, error);
-	else if (side == XT_SIDE_NONE)
-		complete_receive(qp, d, write);
-	return side == XT_SIDE_TARGET ? XT_SIDE_NONE : side;
+	if (take != XT_TAKE_BAD)
+		side = d->posted ? XT_SIDE_NONE : scatter(qp, d, error);
+	return received(qp, d, side, error);
 }
 
-/* A datagram that waits for the receiver's memory */
-struct parked_datagram {
+/* Returns XT_NOT_NOW if it must be held. */
+static enum xt_outcome deliver(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc_error *error)
+{
+	enum xt_outcome outcome;
+	struct xt_put put;
+
+	xt_put_begin(&put, qp, XT_RESPONDER, qp->resp.epsn);
+	put.kind = XT_KIND_SEND;
+	d->src.put = &put;
+	d->src.last = true;
+	outcome = try_deliver(qp, d, error);
+	xt_resp_finish_put(&put, outcome);
+	d->src.put = NULL;
+	d->posted |= outcome == XT_POSTED;
+	return outcome == XT_POSTED ? XT_NOT_NOW : outcome;
+}
+
+/* A datagram that is held */
+struct held_datagram {
 	struct xt_parked head;
 	struct xt_datagram d;
 	struct xt_seg payload;
 	uint8_t data[];
 };
 
-static enum xt_side park(struct xt_qp *qp, const struct xt_datagram *d, struct xt_wc_error *error)
+static enum xt_side hold(struct xt_qp *qp, const struct xt_datagram *d, struct xt_wc_error *error)
 {
-	struct parked_datagram *item = xt_park_add(qp, XT_PARK_RESPONDER, sizeof(*item) + d->len);
+	uint32_t len = d->posted ? 0 : d->len;
+	struct held_datagram *item;
 
-	if (!item)
+	item = (struct held_datagram *)xt_parked_take_block(qp, sizeof(*item) + len);
+	if (!item) {
+		XT_QP_COUNT(qp, rx_park_lost, 1);
 		return XT_SIDE_NONE;
+	}
+	xt_parked_put_in(qp, &qp->park.kept[XT_RESPONDER], &item->head);
 	/* mapped memory of the sender may be absent */
-	if (xt_guard_copy_segs(item->data, d->src.seg, d->src.off, d->len)) {
+	if (xt_guard_copy_segs(item->data, d->src.seg, d->src.off, len)) {
 		xt_parked_take_out(qp, &item->head);
 		xt_parked_free(qp, &item->head);
-		xt_park_lose(qp, XT_PARK_RESPONDER);
 		*error = (struct xt_wc_error){ IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
 		return XT_SIDE_SOURCE;
 	}
@@ -160,24 +199,6 @@ static enum xt_side park(struct xt_qp *qp, const struct xt_datagram *d, struct x
 	item->d.src.seg = &item->payload;
 	item->d.src.off = 0;
 	return XT_SIDE_NONE;
-}
-
-/* Returns false if the datagram must go on waiting. */
-static bool deliver_or_wait(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc_error *error,
-			    enum xt_side *side)
-{
-	bool posts = xt_resp_posts_receive(qp, false);
-	struct xt_step *step = &qp->park.step[posts ? XT_STEP_POST : XT_STEP_EXECUTE];
-
-	d->src.step = step;
-	d->src.last = true;
-	*side = try_deliver(qp, d, error);
-	if (*side == XT_SIDE_WAIT) {
-		xt_step_park(step);
-		return false;
-	}
-	xt_step_end(step);
-	return true;
 }
 
 void xt_ud_write_failed(struct xt_qp *qp)
@@ -194,25 +215,27 @@ void xt_ud_write_failed(struct xt_qp *qp)
 bool xt_ud_resume(struct xt_qp *qp, struct xt_parked *item)
 {
 	struct xt_wc_error error;
-	enum xt_side side;
 
-	return deliver_or_wait(qp, &((struct parked_datagram *)item)->d, &error, &side);
+	return deliver(qp, &((struct held_datagram *)item)->d, &error) != XT_NOT_NOW;
 }
 
 enum xt_side xt_ud_deliver(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc_error *error)
 {
+	enum xt_outcome outcome = XT_NOT_NOW;
 	struct xt_payload payload;
-	enum xt_side side;
 
-	if (!xt_park_waits(&qp->park, XT_PARK_RESPONDER) && deliver_or_wait(qp, d, error, &side))
-		return side;
-	if (!d->src.seg) {
+	d->posted = false;
+	if (!xt_keeps(&qp->park, XT_RESPONDER))
+		outcome = deliver(qp, d, error);
+	if (outcome != XT_NOT_NOW)
+		return outcome == XT_SOURCE_ERROR ? XT_SIDE_SOURCE : XT_SIDE_NONE;
+	if (!d->src.seg && !d->posted) {
 		*error = (struct xt_wc_error){ 0 };
 		if (!xt_gather(d->src.qp, d->src.index, 0, d->len, &payload, error))
 			return XT_SIDE_SOURCE;
 		d->src = (struct xt_source){ .seg = payload.seg };
 	}
-	return park(qp, d, error);
+	return hold(qp, d, error);
 }
 
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)

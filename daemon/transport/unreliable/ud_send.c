@@ -10,7 +10,7 @@
 #include "daemon/transport/queue/wr_kind.h"
 #include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/scheduling/pace.h"
-#include "daemon/transport/waiting/parked.h"
+#include "daemon/transport/waiting/posted.h"
 #include "daemon/transport/wire/ah.h"
 #include "daemon/transport/wire/group.h"
 #include "daemon/transport/wire/packet.h"
@@ -18,7 +18,7 @@
 #include "ud.h"
 #include "unreliable.h"
 
-enum step { STEP_ON, STEP_BUSY, STEP_PARKED };
+enum step { STEP_ON, STEP_BUSY, STEP_WAIT };
 
 static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct xt_ah *ah,
 		  struct xt_packet *p)
@@ -43,11 +43,11 @@ static enum step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p
 {
 	bool gathered = xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error);
 
-	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false))
+	if (__builtin_expect(qp->park.reads[XT_READS_SEND].used, false))
 		xt_sq_read_ahead(qp, qp->req.retired);
 	if (gathered)
 		return STEP_ON;
-	return w->error.status ? STEP_ON : STEP_PARKED;
+	return w->error.status ? STEP_ON : STEP_WAIT;
 }
 
 static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
@@ -68,8 +68,7 @@ static void wake_receiver(const struct xt_qp *qp, const struct xt_qp *to)
 	const struct xt_engine *e = qp->engine;
 
 	if (to->engine != e && e->ops->wake &&
-	    (xt_park_waits(&to->park, XT_PARK_RESPONDER) ||
-	     xt_posted(&to->park, XT_PARK_RESPONDER)))
+	    (xt_keeps(&to->park, XT_RESPONDER) || xt_posted(&to->park, XT_RESPONDER)))
 		e->ops->wake(e->ctx, to->engine);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Blocks of parked and early packets, for park.c, early.c and resume.c. */
+/* Blocks of kept packets. */
 #ifndef XT_PARKED_H
 #define XT_PARKED_H
 
@@ -40,8 +40,5 @@ static inline void xt_parked_free(struct xt_qp *qp, struct xt_parked *item)
 	qp->flow->parked[item->size]--;
 	xt_park_pool_put(&qp->engine->parked, item);
 }
-
-/* Releases the posted writes of a side; those not finished are given up. */
-void xt_posted_free(struct xt_qp *qp, enum xt_park_side side);
 
 #endif /* XT_PARKED_H */

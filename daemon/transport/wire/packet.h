@@ -142,6 +142,7 @@ struct xt_rx {
 	uint32_t len;	  /* bytes of payload */
 	uint32_t packets; /* that the frame stands for */
 	bool placed;	  /* the payload is in its place already, see place.h */
+	bool posted;	  /* its writes were posted; it is executed when they have ended */
 };
 
 #endif /* XT_PACKET_H */
