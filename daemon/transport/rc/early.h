@@ -24,8 +24,6 @@ static inline bool xt_early_kept(const struct xt_park *p, enum xt_park_side side
 /* Returns whether packets are kept, and whether the expected one is: then the QP is resumed. */
 enum xt_early { XT_EARLY_NONE, XT_EARLY_GAP, XT_EARLY_DUE };
 enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side);
-/* Returns the PSN of the first early packet. There must be one. */
-uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side);
 /* A walk through what is missing between early packets: PSNs [psn, end) */
 struct xt_early_gap {
 	const struct xt_list *packet; /* first one behind the gap */
