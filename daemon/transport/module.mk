@@ -49,7 +49,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	rc/early.c \
 	rc/execute.c \
 	rc/execute_single.c \
-	rc/gaps.c \
+	rc/lost.c \
 	rc/place_request.c \
 	rc/place_response.c \
 	rc/psns.c \
@@ -59,6 +59,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	rc/responder.c \
 	rc/responses.c \
 	rc/rtt.c \
+	rc/sent.c \
 	scheduling/flow.c \
 	scheduling/pace.c \
 	scheduling/report.c \

@@ -2,8 +2,9 @@
 /*
  * Responder: packets that come early are kept, and each missing packet is asked for once. READ
  * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
- * requested together, one of each READ request. A packet that was overtaken gives no round-trip
- * time, and a NAK that overtook a response counts after it. A packet that fills a gap leaves at
+ * requested together, one of each READ request. More packets are sent again each time if the peer
+ * drops what follows a lost one. A packet that was overtaken gives no round-trip time, and a NAK
+ * that overtook a response counts after it. A packet that fills a gap leaves at
  * once if the window is nearly full. A probe is counted when it is sent, and costs no retry, nor
  * does what follows from its ACK. If the path becomes slower, probes end. A response is not
  * asked for if others came as late, unless packets are lost.
@@ -352,7 +353,8 @@ static void take_requests(struct responder *r, struct harness *h)
 }
 
 /*
- * Returns whether all READs complete while half of the responses are lost. A timeout goes back to
+ * Returns whether all READs complete in 40 ms while half of the responses are lost. Timeouts of 4
+ * ms follow each other while no round-trip time is known. A timeout goes back to
  * the beginning of other READs, whose repetition the responder may drop without harm.
  */
 static bool lossy_reads(uint32_t seed, unsigned *dropped)
@@ -363,7 +365,7 @@ static bool lossy_reads(uint32_t seed, unsigned *dropped)
 	bool done;
 
 	post_reads(&q, READS);
-	for (unsigned i = 0; i < 1000 && q.qp->req.completed < READS; i++) {
+	for (unsigned i = 0; i < 4000 && q.qp->req.completed < READS; i++) {
 		take_requests(&r, h);
 		for (unsigned n = 0; n < r.queued; n++)
 			response(&q, r.queue[n]);
@@ -387,8 +389,6 @@ static void test_lossy_reads(void)
 	TAP_OK(!dropped, "no repetition of a READ begins before an earlier one (%u)", dropped);
 }
 
-/* ---- packets that were overtaken ------------------------------------------------------ */
-
 static void post_writes(struct h_qp *q, unsigned n)
 {
 	while (n--)
@@ -397,6 +397,101 @@ static void post_writes(struct h_qp *q, unsigned n)
 	xt_engine_run(q->h->engine, q->h->now);
 	q->h->sent_count = 0;
 }
+
+/* ---- a peer that drops what follows a lost packet ------------------------------------- */
+
+#define WINDOW 32
+#define LOST 16 /* this packet of each window */
+
+/* Acknowledges the packets before a PSN, or asks for it. */
+static void respond_to(struct h_qp *q, int psn, bool nak)
+{
+	const struct made m = S(ACK, .psn = nak ? psn : psn - 1,
+				.syndrome = nak ? SEQ_NAK : XR_AETH_ACK, .msn = psn);
+
+	receive(q, &m);
+}
+
+/*
+ * One packet of a window is lost. The peer drops what follows, and asks for it once until the
+ * missing packet comes, as `rdma_rxe` does. Returns the number of round trips until the window has
+ * arrived.
+ */
+static unsigned go_back_n(struct h_qp *q, int *expected, unsigned *again)
+{
+	struct harness *h = q->h;
+	int end = *expected + WINDOW, lost = *expected + LOST;
+	unsigned round_trips = 0;
+
+	h->sent_count = 0;
+	for (int i = *expected; i < end; i++)
+		h_post_send(q, i, XR_WR_RDMA_WRITE, BASE, 8, key);
+	xt_qp_doorbell(q->qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	for (; *expected < end && round_trips < 100; round_trips++) {
+		bool nak = false;
+		unsigned n = h->sent_count;
+
+		for (unsigned i = 0; i < n; i++) {
+			int psn = sent_psn(h, i);
+
+			if (psn == lost)
+				lost = -1;
+			else if (psn == *expected)
+				(*expected)++;
+			else
+				nak |= psn > *expected;
+		}
+		h->sent_count = 0;
+		h->now += 20000;
+		*again += n;
+		respond_to(q, *expected, nak);
+		xt_engine_run(h->engine, h->now);
+	}
+	*again -= WINDOW;
+	return round_trips;
+}
+
+static void test_go_back_n(void)
+{
+	unsigned first_again = 0, again = 0, first, second;
+	int expected = 0;
+	struct h_qp q;
+
+	start(&q);
+	first = go_back_n(&q, &expected, &first_again);
+	second = go_back_n(&q, &expected, &again);
+	TAP_OK(first <= 6,
+	       "go back N: twice as many packets are sent again each time (%u round trips)", first);
+	TAP_OK(first_again == WINDOW - LOST, "... and all once (%u)", first_again);
+	TAP_OK(second == 2 && again == WINDOW - LOST, "the next loss: all at once (%u, %u)", second,
+	       again);
+	end(&q);
+}
+
+/* ---- PSNs --------------------------------------------------------------------------- */
+
+/* They have 32 bits: what stays behind seems to be ahead after 2^31 packets. */
+static void test_follows(void)
+{
+	const struct made ack = S(ACK, .psn = READ_PACKETS, .syndrome = XR_AETH_ACK, .msn = 2);
+	const struct xt_requester *r;
+	struct h_qp q;
+
+	start(&q);
+	r = &q.qp->req;
+	post_reads(&q, 1);
+	receive_responses(&q, 0, READ_PACKETS);
+	TAP_OK(r->unacked == r->next && r->executed == r->unacked && r->lost == r->unacked,
+	       "READ responses move the PSNs of what is lost");
+	post_writes(&q, 1);
+	receive(&q, &ack);
+	TAP_OK(r->unacked == r->next && r->executed == r->unacked && r->lost == r->unacked,
+	       "so do ACKs");
+	end(&q);
+}
+
+/* ---- packets that were overtaken ------------------------------------------------------ */
 
 static void test_overtaken(void)
 {
@@ -451,6 +546,24 @@ static void test_overtaking(void)
 	h = overtake(&q, XR_AETH_NAK | XR_NAK_REMOTE_ACCESS);
 	TAP_OK(h_poll(h, &cqe) && cqe.status == IBV_WC_REM_ACCESS_ERR,
 	       "an error counts then: the WRITE completes with it");
+	end(&q);
+}
+
+/* A READ of one packet and a WRITE of one, whose response and request are lost. */
+static void test_both_lost(void)
+{
+	const struct made nak = S(ACK, .psn = 1, .syndrome = SEQ_NAK, .msn = 1);
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	h_post_send(&q, 0, XR_WR_RDMA_READ, BASE, MTU, key);
+	post_writes(&q, 1);
+	receive(&q, &nak);
+	TAP_OK(h->sent_count == 2 && sent_psn(h, 0) == 0 && sent_psn(h, 1) == 1,
+	       "a NAK before a READ response: both are sent again");
+	h->sent_count = 0;
+	receive_response(&q, 0, 1);
+	TAP_OK(!h->sent_count && q.qp->req.retired == 1, "... and once");
 	end(&q);
 }
 
@@ -719,8 +832,11 @@ int main(void)
 	test_reads();
 	test_gaps();
 	test_lossy_reads();
+	test_go_back_n();
+	test_follows();
 	test_overtaken();
 	test_overtaking();
+	test_both_lost();
 	test_counters();
 	test_late_acks(0);
 	test_late_acks(1);

@@ -11,16 +11,18 @@
 #include "daemon/transport/memory/put.h"
 #include "early.h"
 #include "daemon/transport/engine.h"
-#include "gaps.h"
 #include "daemon/transport/wire/packet.h"
 #include "place.h"
 #include "daemon/transport/qp.h"
 #include "requester.h"
 #include "resend.h"
 #include "rtt.h"
+#include "sent.h"
 #include "daemon/transport/queue/sq.h"
 #include "daemon/transport/scheduling/timer.h"
 #include "daemon/transport/queue/wr_kind.h"
+
+#define SEQ_NAK (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE)
 
 /* IBTA table 46, in microseconds */
 static const uint32_t rnr_timer_us[32] = {
@@ -75,23 +77,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	 */
 	if (xt_diff(r->unacked, r->next) > 0)
 		xt_req_go_back(qp);
-	if (xt_diff(r->unacked, r->again) > 0) {
-		r->again = r->unacked;
-		r->again_index = r->retired;
-	}
-	if (xt_diff(r->unacked, r->again_end) > 0) {
-		/*
-		 * The peer had kept packets that were not sent again. Others that were sent before
-		 * these are lost if the ACK does not cover them, unless nothing had been lost.
-		 */
-		if (xt_diff(r->again_next, r->again_end) > 0) {
-			r->lost = 1;
-			r->kept = true;
-		}
-		r->again_end = r->unacked;
-		if (r->probed || xt_diff(r->unacked, r->again_next) > 0)
-			r->again_next = r->unacked;
-	}
+	xt_req_acked(qp);
 	xt_activate(qp);
 }
 
@@ -126,22 +112,9 @@ static bool acked(struct xt_qp *qp, uint32_t psn)
 /* The oldest request needs a response, and the peer has executed all requests before a PSN. */
 static void response_missing(struct xt_qp *qp, uint32_t psn)
 {
-	struct xt_requester *r = &qp->req;
-
-	if (xt_diff(psn, r->executed) > 0) {
-		r->executed = psn;
-		r->nak = false;
-	}
-	switch (xt_early_check(qp, XT_REQUESTER)) {
-	case XT_EARLY_NONE:
-		xt_req_response_lost(qp, r->executed);
-		break;
-	case XT_EARLY_GAP:
-		xt_req_response_lost(qp, xt_early_psn(qp, XT_REQUESTER));
-		break;
-	case XT_EARLY_DUE:
-		break;
-	}
+	xt_req_executed(qp, psn);
+	if (xt_early_check(qp, XT_REQUESTER) != XT_EARLY_DUE)
+		xt_req_response_lost(qp);
 }
 
 /* A response has arrived: those that came before it may count now. */
@@ -151,12 +124,6 @@ static void go_on(struct xt_qp *qp)
 		response_missing(qp, qp->req.executed);
 	else if (xt_may_send(qp))
 		xt_early_check(qp, XT_REQUESTER);
-	/* a NAK that was received before the responses to earlier READs */
-	if (qp->req.nak && qp->req.executed == qp->req.unacked && xt_may_send(qp)) {
-		qp->req.nak = false;
-		if (!xt_gaps_repeats(qp, qp->req.unacked))
-			xt_req_lost(qp);
-	}
 }
 
 /* Returns true if retired work requests have not completed, so that no other one may fail. */
@@ -222,7 +189,7 @@ static bool rx_nak(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, uint3
 {
 	struct xt_requester *r = &qp->req;
 	uint32_t value = aeth >> 24 & XR_AETH_VALUE_MASK;
-	bool asks = aeth >> 24 == (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE);
+	bool asks = aeth >> 24 == SEQ_NAK;
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return true;
@@ -233,7 +200,8 @@ static bool rx_nak(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, uint3
 		if (!asks)
 			xt_early_keep(qp, rx, psn, xt_place_response);
 		response_missing(qp, psn);
-		r->nak |= psn == r->executed && asks;
+		if (asks && psn == r->executed && xt_may_send(qp))
+			xt_req_next_lost(qp);
 		return true;
 	}
 	if (must_wait(qp))
@@ -288,8 +256,6 @@ static struct xt_swqe *expected(struct xt_qp *qp, const struct xt_rx *rx, uint32
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return NULL;
-	if (__builtin_expect(r->asked_count, 0))
-		xt_gaps_answered(qp, psn);
 	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp)) {
 			xt_early_keep(qp, rx, psn, xt_place_response);
@@ -306,15 +272,16 @@ static void accept_response(struct xt_qp *qp, struct xt_swqe *w, uint32_t packet
 	struct xt_requester *r = &qp->req;
 	bool whole_span = xt_req_read_span(qp, w, r->unacked) <= packets;
 	/* after a retry, the request may not have been resent and counted yet */
-	bool counted = xt_diff(r->next, r->unacked) > 0;
+	bool counted = xt_diff(r->next, r->unacked) > 0, later;
 
 	r->unacked += packets;
+	later = xt_diff(r->executed, r->unacked) >= 0;
 	if (whole_span && counted)
 		r->rd_inflight--;
 	if (r->unacked == w->psn + w->npsn && !xt_sq_retire(qp))
 		return;
 	xt_req_progress(qp, packets);
-	if (__builtin_expect(xt_diff(r->executed, r->unacked) >= 0, false))
+	if (__builtin_expect(later, false))
 		go_on(qp);
 }
 
@@ -427,6 +394,8 @@ bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		if ((aeth >> 24 & XR_AETH_TYPE_MASK) == XR_AETH_ACK)
 			learn_credits(qp, aeth);
 	}
+	if (__builtin_expect(r->sent.count, 0))
+		xt_sent_answered(&r->sent, psn - (aeth >> 24 == SEQ_NAK));
 	switch (rx->opcode) {
 	case XR_OP_ACK:
 		done = rx_ack(qp, rx, psn, aeth);

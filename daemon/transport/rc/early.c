@@ -133,11 +133,6 @@ enum xt_early xt_early_check(struct xt_qp *qp, enum xt_qp_side side)
 	return XT_EARLY_DUE;
 }
 
-uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_qp_side side)
-{
-	return psn_of(qp->park.kept[side].next);
-}
-
 void xt_early_begin(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early_gap *g)
 {
 	g->packet = qp->park.kept[side].next;

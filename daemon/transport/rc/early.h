@@ -28,8 +28,6 @@ void xt_early_hold(struct xt_qp *qp, const struct xt_rx *rx);
  */
 enum xt_early { XT_EARLY_NONE, XT_EARLY_GAP, XT_EARLY_DUE };
 enum xt_early xt_early_check(struct xt_qp *qp, enum xt_qp_side side);
-/* Returns the PSN of the first early packet. There must be one. */
-uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_qp_side side);
 /* A walk through what is missing between early packets: PSNs [psn, end) */
 struct xt_early_gap {
 	const struct xt_list *packet; /* first one behind the gap */

@@ -19,16 +19,20 @@ enum xt_wait {
 	XT_WAIT_UNREACHABLE, /* loopback: the peer does not exist or cannot receive */
 };
 
-/* READ requests with gaps that were requested again, at most */
-#define XT_ASKED 16
+/* As many READ requests may be sent again before one is answered, or more packets of messages. */
+#define XT_SENT 16
 
-/* The last repetition of a READ request, or of an atomic */
-struct xt_asked {
-	uint32_t first;	   /* PSN of that request */
-	uint32_t psn, end; /* PSNs that were requested again */
-	uint32_t next;	   /* xt_requester.next then */
-	uint32_t order;	   /* among all such repetitions */
-	uint64_t at;	   /* time */
+/* Packets that were sent again, and are not answered; see sent.h */
+struct xt_sent_log {
+	uint32_t count;
+	struct xt_sent {
+		uint32_t psn, end; /* PSNs; of a READ: of the responses that were requested */
+		uint32_t next;	   /* xt_requester.next then */
+		bool read;	   /* READ request or atomic */
+		bool probe;	   /* without a sign of loss */
+		bool passed;	   /* something that was sent later is answered */
+		uint64_t at;	   /* time */
+	} sent[XT_SENT];	   /* in this order */
 };
 
 /* The send queue and the requester, see requester.c */
@@ -57,25 +61,17 @@ struct xt_requester {
 	uint32_t ackreq_psn;   /* PSN of that packet */
 	bool credits;	       /* lsn is valid */
 	uint32_t takes_end;    /* PSN behind the last packet sent that takes a receive */
-	uint32_t executed;     /* the peer has executed the requests before this PSN */
-	bool nak;	       /* and has asked for the request at it */
 
-	/* Packets [again, again_end) are to be sent again before `next`. */
-	uint32_t again, again_end;
-	uint32_t again_index; /* SQ index at or before the work request of `again` */
-	uint32_t again_next;  /* packets before it arrive before those sent again do, or are lost */
-	uint32_t again_sent;  /* `next` when packets were sent again last */
-	uint32_t lost;	      /* packets that are sent again for the next loss */
-	bool probed;	      /* they were sent again without a sign of loss */
-	bool kept;	      /* the peer has kept packets behind those that were sent again */
-	uint64_t again_at;    /* time of that loss */
-	uint32_t shrunk_psn;  /* losses before it have shrunk the window already */
-
-	/* Missing READ responses, see gaps.h */
-	bool gaps; /* there may be gaps to be requested */
-	uint32_t asked_count;
-	uint32_t asks, answered; /* order of the latest repetition, and of that answered last */
-	struct xt_asked asked[XT_ASKED];
+	/* What is lost, see lost.h: unacked <= executed <= lost */
+	uint32_t executed;   /* the peer has executed the requests before this PSN */
+	uint32_t lost;	     /* requests from `executed` to this PSN are lost */
+	bool resend;	     /* there may be something to be sent again */
+	bool probe;	     /* the oldest one is to be sent again, without a sign of loss */
+	uint32_t horizon;    /* packets before it arrive before those sent again do, or are lost */
+	uint32_t run;	     /* packets that are sent again for the next loss */
+	bool dropped;	     /* the packet behind those that were sent again is missing */
+	uint32_t shrunk_psn; /* losses before it have shrunk the window already */
+	struct xt_sent_log sent;
 
 	uint64_t ack_deadline, probe_at, stall_at; /* see resend.c; ns */
 	bool stalled; /* no response for a long time: its packets do not count in the window */

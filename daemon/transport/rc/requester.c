@@ -12,8 +12,8 @@
  * Windows, credits and max_rd_atomic limit how far `next` runs ahead of `unacked`. The offset of a
  * packet in its message follows from its PSN, so any packet can be sent again:
  *
- * - After a NAK, or if a READ response is missing, packets [again, again_end) are sent again before
- *   `next`. A peer that keeps what follows a lost packet needs no others.
+ * - What is lost is sent again before `next` (lost.h). A peer that keeps what follows a lost packet
+ *   needs no others.
  * - If a response is overdue, the oldest packet is sent again to ask for it (probe).
  * - After the timeout of the program and after an RNR NAK, `next` and `cur` move back to `unacked`.
  *
@@ -26,7 +26,7 @@
 #include "daemon/transport/memory/ending.h"
 #include "daemon/transport/engine.h"
 #include "daemon/transport/scheduling/flow.h"
-#include "gaps.h"
+#include "lost.h"
 #include "daemon/transport/memory/key_wr.h"
 #include "daemon/transport/scheduling/pace.h"
 #include "daemon/transport/wire/packet.h"
@@ -88,14 +88,12 @@ void xt_req_reset(struct xt_qp *qp)
 		.most = most_in_flight(qp),
 		.since_ackreq = XT_ACK_EVERY,
 		.ackreq_psn = attr->sq_psn - 1,
-		.again = attr->sq_psn,
-		.again_end = attr->sq_psn,
-		.again_next = attr->sq_psn,
-		.again_sent = attr->sq_psn,
 		.shrunk_psn = attr->sq_psn,
 		.executed = attr->sq_psn,
+		.lost = attr->sq_psn,
+		.horizon = attr->sq_psn,
 		.takes_end = attr->sq_psn,
-		.lost = 1,
+		.run = 1,
 		.retry_left = attr->retry_cnt,
 		.rnr_left = attr->rnr_retry,
 		.read_packets = read_packets(qp),
@@ -324,7 +322,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, uint32_t n, const st
 		r->since_ackreq = 0;
 		r->ackreq_psn = r->next - 1;
 		/* otherwise the response waits for the lost packet */
-		if (is_new && !xt_was_sent_again(r))
+		if (is_new && !xt_sends_again(r))
 			xt_rtt_sent(qp, r->ackreq_psn, false);
 	} else {
 		r->since_ackreq += n;
@@ -356,26 +354,7 @@ static bool no_response_due(const struct xt_requester *r)
 
 /* ---- sending again ----------------------------------------------------------------------- */
 
-/* Returns false if nothing is left to be sent again. */
-static bool again_cursor(struct xt_qp *qp, struct xt_cursor *at)
-{
-	struct xt_requester *r = &qp->req;
-	const struct xt_swqe *w;
-	uint32_t end;
-
-	for (; xt_sends_again(r); r->again_index++) {
-		w = xt_swqe(qp, r->again_index);
-		end = w->psn + w->npsn;
-		if (xt_diff(r->again, end) < 0)
-			break;
-	}
-	if (!xt_sends_again(r))
-		return false;
-	*at = (struct xt_cursor){ r->again_index, r->again, span(qp, w, r->again) };
-	return true;
-}
-
-enum again { AGAIN_SENT, AGAIN_FAILED, AGAIN_PARKED, AGAIN_FULL };
+enum again { AGAIN_SENT, AGAIN_FAILED, AGAIN_WAITS, AGAIN_FULL };
 
 static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at, bool ackreq)
 {
@@ -384,7 +363,7 @@ static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at, bool 
 
 	if (!build(qp, at, &p)) {
 		if (!w->error.status)
-			return AGAIN_PARKED;
+			return AGAIN_WAITS;
 		/* fails when all earlier ones have completed */
 		xt_req_go_back(qp);
 		return AGAIN_FAILED;
@@ -395,39 +374,6 @@ static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at, bool 
 	XT_QP_COUNT(qp, tx_retransmits, 1);
 	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.ext_len + p.payload.len));
 	return AGAIN_SENT;
-}
-
-/*
- * Requests missing responses again. Returns the number of packets sent. *more: as xt_req_run();
- * *parked: the payload of a request has to be waited for
- */
-static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more, bool *parked)
-{
-	struct xt_requester *r = &qp->req;
-	enum again result = AGAIN_FULL;
-	struct xt_cursor at;
-	struct xt_gaps g;
-	uint32_t cost = 0;
-
-	/* a response that is held is not missing, nor what is behind it */
-	if (r->wait == XT_WAIT_RNR || qp->park.held[XT_REQUESTER])
-		return 0;
-	xt_gaps_begin(qp, &g);
-	while (xt_gaps_next(qp, &g, &at)) {
-		if (!xt_pace_open(qp))
-			return cost;
-		if (cost < budget)
-			result = send_again(qp, &at, false);
-		if (cost == budget || result != AGAIN_SENT) {
-			*parked = result == AGAIN_PARKED;
-			*more |= !*parked;
-			return cost;
-		}
-		xt_gaps_requested(qp, &g, &at);
-		cost++;
-	}
-	r->gaps = false;
-	return cost;
 }
 
 /*
@@ -445,37 +391,40 @@ static void push_again(struct xt_qp *qp)
 		e->ops->tx_push(e->ctx);
 }
 
-/* Returns the number of packets sent. *more, *parked: as run_gaps() */
-static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more, bool *parked)
+/*
+ * Sends again what is lost. Returns the number of packets sent. *more: as xt_req_run(); *blocked:
+ * something is left, before which nothing new may be sent
+ */
+static uint32_t run_lost(struct xt_qp *qp, uint32_t budget, bool *more, bool *blocked)
 {
 	struct xt_requester *r = &qp->req;
+	enum again result = AGAIN_SENT;
 	struct xt_cursor at;
+	struct xt_lost l;
 	uint32_t cost = 0;
 
-	if (__builtin_expect(r->gaps, false))
-		cost = run_gaps(qp, budget, more, parked);
-	while (!*parked && again_cursor(qp, &at) && xt_pace_open(qp)) {
-		if (cost == budget) {
-			*more = true;
-			break;
-		}
-		switch (send_again(qp, &at, at.psn + 1 == r->again_end)) {
-		case AGAIN_SENT:
-			XT_QP_COUNT(qp, tx_probes, r->probed);
+	/* a response that is held is not missing, nor what is behind it */
+	if (r->wait == XT_WAIT_RNR || qp->park.held[XT_REQUESTER])
+		return 0;
+	xt_lost_begin(qp, &l);
+	while (result == AGAIN_SENT && xt_lost_next(qp, &l, &at)) {
+		*blocked = true;
+		if (!xt_pace_open(qp))
+			return cost;
+		result = AGAIN_FULL;
+		if (cost < budget)
+			result = send_again(qp, &at, at.psn + 1 == r->lost);
+		if (result == AGAIN_SENT) {
+			xt_lost_sent(qp, &l, &at);
+			*blocked = false;
 			cost++;
-			r->again += at.span;
-			if (xt_diff(r->again, r->again_end) > 0)
-				r->again_end = r->again;
-			break;
-		case AGAIN_FULL:
-			*more = true;
-			return cost;
-		case AGAIN_PARKED:
-			return cost;
-		case AGAIN_FAILED:
-			break;
 		}
 	}
+	*more |= result == AGAIN_FULL;
+	if (result == AGAIN_SENT)
+		r->resend = false;
+	if (result == AGAIN_FAILED)
+		*blocked = false;
 	if (cost)
 		push_again(qp);
 	return cost;
@@ -500,7 +449,7 @@ static void request_ack(struct xt_qp *qp, bool *more)
 	case AGAIN_FULL:
 		*more = true;
 		break;
-	case AGAIN_PARKED:
+	case AGAIN_WAITS:
 	case AGAIN_FAILED:
 		break;
 	}
@@ -512,11 +461,13 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	enum gate g = GATE_OPEN;
 	struct xt_packet p;
 	struct xt_swqe *w;
-	bool large = true, parked = false;
-	uint32_t cost = run_again(qp, budget, more, &parked), n;
+	bool large = true, blocked = false;
+	uint32_t cost = 0, n;
 
+	if (__builtin_expect(r->resend, false))
+		cost = run_lost(qp, budget, more, &blocked);
 	/* the next packet would take the reads of the one that waits for its payload */
-	while (r->wait != XT_WAIT_RNR && !parked && !xt_sends_again(r) && (w = xt_sq_current(qp))) {
+	while (r->wait != XT_WAIT_RNR && !blocked && (w = xt_sq_current(qp))) {
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))
 				continue;

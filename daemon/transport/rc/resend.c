@@ -11,6 +11,7 @@
 #include "requester.h"
 #include "resend.h"
 #include "rtt.h"
+#include "sent.h"
 #include "daemon/transport/queue/sq.h"
 #include "daemon/transport/scheduling/timer.h"
 
@@ -52,7 +53,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t next_probe(const struct xt_qp *qp)
 {
 	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
-	bool again = xt_was_sent_again(&qp->req) || qp->req.asked_count;
+	bool again = xt_sends_again(&qp->req);
 	uint64_t ns = busy * (again ? xt_rtt_late(qp) : xt_rtt_overdue(qp));
 	bool lossy = again || qp->engine->now < qp->engine->lossy_until;
 	uint64_t varies = lossy ? 0 : xt_rtt_varies(qp);
@@ -104,7 +105,10 @@ void xt_req_go_back(struct xt_qp *qp)
 	/* Acknowledged WRs are retired, so `unacked` belongs to the oldest WR left. */
 	r->next = r->unacked;
 	r->cur = r->retired;
-	r->again = r->again_end = r->again_next = r->unacked;
+	r->sent.count = 0;
+	r->resend = r->probe = false;
+	r->lost = r->executed;
+	r->dropped = false;
 	r->rd_inflight = 0;
 	r->posted = 0;
 	r->since_ackreq = XT_ACK_EVERY;
@@ -146,7 +150,7 @@ static void shrink(struct xt_qp *qp)
 	if (xt_diff(r->unacked, r->shrunk_psn) < 0)
 		return;
 	r->shrunk_psn = r->next;
-	if (r->lost == 1 && !xt_rtt_queued(qp))
+	if (r->run == 1 && !xt_rtt_queued(qp))
 		return;
 	if (r->window > SHRUNK_WINDOW)
 		r->window = less > SHRUNK_WINDOW ? less : SHRUNK_WINDOW;
@@ -172,109 +176,130 @@ static bool use_retry(struct xt_qp *qp)
 	return true;
 }
 
-/* The first one was lost, so the response is to this one. Later ones are ambiguous. */
-static void time_again(struct xt_qp *qp)
+/* Something is to be sent again. */
+static void resend(struct xt_qp *qp)
 {
-	xt_rtt_cancel(qp);
-	if (!xt_was_sent_again(&qp->req))
-		xt_rtt_sent(qp, qp->req.unacked, true);
-}
-
-/* known: the peer has asked for the first one, or there is no ACK for a long time */
-static void begin_again(struct xt_qp *qp, uint32_t end, bool known)
-{
-	struct xt_requester *r = &qp->req;
-
 	xt_engine_lossy(qp->engine);
-	r->again = r->unacked;
-	r->again_end = end;
-	r->again_index = r->retired;
-	r->again_sent = r->next;
-	if (known)
-		r->again_next = r->next;
-	r->kept = r->probed = false;
-	r->again_at = qp->engine->now;
+	qp->req.resend = true;
 	xt_activate(qp);
 }
 
-/*
- * Returns true if packets are to be sent again now. If the peer has asked for them, the first time
- * costs a retry. Otherwise their loss is inferred, maybe from the response to a probe that came
- * too early. Later times cost none, as the timeout of the program limits them; a response to the
- * last time has to be overdue.
- */
-static bool may_send_again(struct xt_qp *qp, bool known)
+static struct xt_sent *oldest(struct xt_requester *r)
 {
-	const struct xt_requester *r = &qp->req;
+	return xt_sent_find(&r->sent, r->unacked, r->unacked + 1);
+}
+
+/*
+ * Returns true if the oldest packet is to be sent again now. If the peer has asked for it, the
+ * first time costs a retry. Otherwise its loss is inferred, maybe from the response to a probe that
+ * came too early. Later times cost none, as the timeout of the program limits them; a response to
+ * the last time has to be overdue, or was passed.
+ */
+static bool may_resend(struct xt_qp *qp, bool asked)
+{
+	struct xt_requester *r = &qp->req;
+	struct xt_sent *s = oldest(r);
 
 	if (r->wait == XT_WAIT_RNR)
 		return false;
-	if (xt_was_sent_again(r))
-		return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_late(qp);
-	if (known)
+	if (s) {
+		s->passed |= qp->engine->now - s->at >= xt_rtt_late(qp);
+		return s->passed;
+	}
+	if (r->resend)
+		return true;
+	xt_rtt_cancel(qp);
+	if (asked)
 		return use_retry(qp);
 	shrink(qp);
 	return true;
 }
 
-/* Returns true if all that was sent again last was missing, and more behind it is. */
-static bool more_is_lost(const struct xt_requester *r)
-{
-	return r->unacked == r->again_end && xt_diff(r->again_next, r->again_end) > 0;
-}
-
 /*
- * A peer may keep the packets behind a lost one, or drop them (go back N). The number of packets to
- * be sent again follows from what happens: it doubles while it is too small, and is 1 again when
- * packets behind them turn out to be kept (xt_req_progress()). known: the peer has asked for it
+ * The oldest packet is lost. A peer may keep the packets behind it, or drop them (go back N). The
+ * number of packets to be sent again follows from what happens: it doubles while the next one turns
+ * out to be missing, and is 1 again when the peer turns out to have kept that, but not all others.
  */
-static void lost(struct xt_qp *qp, bool known)
+static void lost(struct xt_qp *qp, bool asked)
 {
 	struct xt_requester *r = &qp->req;
-	bool more = more_is_lost(r);
+	uint32_t in_flight = r->next - r->unacked;
 
-	if (!may_send_again(qp, known))
+	if (!may_resend(qp, asked))
 		return;
-	if (more && !r->kept && r->lost < r->most)
-		r->lost *= 2;
-	time_again(qp);
-	begin_again(qp,
-		    r->unacked + (r->next - r->unacked < r->lost ? r->next - r->unacked : r->lost),
-		    known || (more && !r->kept));
+	if (r->dropped && r->run < r->most)
+		r->run *= 2;
+	/* what is inferred may be wrong, and says nothing of later packets */
+	if (asked || r->dropped)
+		r->horizon = r->next;
+	r->dropped = false;
+	if (xt_diff(r->executed, r->unacked) <= 0)
+		r->lost = r->unacked + (in_flight < r->run ? in_flight : r->run);
+	resend(qp);
 }
 
 void xt_req_lost(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
-
 	xt_rtt_lost(qp);
-	if (xt_was_sent_again(r))
-		r->again_next = r->again_sent;
 	lost(qp, true);
+}
+
+void xt_req_acked(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+	struct xt_acked acked = { .horizon = r->unacked };
+
+	xt_req_executed(qp, r->unacked);
+	r->probe = false;
+	if (__builtin_expect(r->sent.count, 0))
+		acked = xt_sent_acked(&r->sent, r->unacked);
+	if (acked.kept)
+		r->run = 1;
+	if (r->resend)
+		return;
+	r->horizon = acked.horizon;
+	r->dropped = acked.dropped;
 }
 
 void xt_req_check_rest(struct xt_qp *qp)
 {
-	if (more_is_lost(&qp->req))
+	if (!qp->req.resend && xt_diff(qp->req.horizon, qp->req.unacked) > 0)
 		lost(qp, false);
 }
 
-void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
+void xt_req_executed(struct xt_qp *qp, uint32_t psn)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (xt_diff(psn, r->executed) > 0)
+		r->executed = psn;
+	if (xt_diff(r->executed, r->lost) > 0)
+		r->lost = r->executed;
+}
+
+void xt_req_response_lost(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
 	if (r->wait == XT_WAIT_RNR)
 		return;
-	if (!xt_was_sent_again(r)) {
+	if (!r->resend && !oldest(r)) {
+		xt_rtt_cancel(qp);
 		if (!use_retry(qp))
 			return;
-		time_again(qp);
-		begin_again(qp, end, true);
-		/* run_gaps() of the requester sends it */
-		r->again = r->again_end;
 	}
-	r->gaps = true;
-	xt_activate(qp);
+	resend(qp);
+}
+
+void xt_req_next_lost(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (r->wait == XT_WAIT_RNR)
+		return;
+	if (r->lost == r->executed)
+		r->lost++;
+	resend(qp);
 }
 
 /*
@@ -297,9 +322,12 @@ static void probe(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
-	if (!xt_sends_again(r)) {
-		begin_again(qp, r->unacked + 1, true);
-		r->probed = true;
+	if (!r->resend) {
+		if (xt_diff(r->executed, r->unacked) <= 0)
+			r->lost = r->unacked + 1;
+		r->probe = true;
+		r->horizon = r->next;
+		resend(qp);
 		xt_rtt_asked(qp);
 	}
 	if (r->probes < EARLY_PROBES + MAX_DOUBLINGS)
