@@ -71,7 +71,7 @@ void xd_capture_events(const struct xt_counters *c, uint64_t events[XR_CAPTURE_E
 	events[XR_CAPTURE_ERROR] = c->completion_errors;
 	events[XR_CAPTURE_DROP] = c->rx_icrc_errors + c->rx_udp_checksum_errors + c->rx_malformed +
 				  c->rx_no_qp + c->rx_qp_state + c->rx_forward_lost +
-				  c->rx_park_lost + c->qkey_errors + c->no_receive +
+				  c->rx_held_lost + c->qkey_errors + c->no_receive +
 				  c->unreliable_drops;
 }
 

@@ -34,7 +34,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 {
 	struct xt_engine *e = calloc(1, sizeof(*e));
 
-	if (!e || xt_park_pool_init(&e->parked)) {
+	if (!e || xt_kept_pool_init(&e->kept)) {
 		free(e);
 		return NULL;
 	}
@@ -57,7 +57,7 @@ void xt_engine_free(struct xt_engine *e)
 	if (!e)
 		return;
 	xt_timer_free(e);
-	xt_park_pool_free(&e->parked);
+	xt_kept_pool_free(&e->kept);
 	free(e);
 }
 
@@ -146,8 +146,8 @@ static void send_acks(struct xt_engine *e)
 /* Data that was read ahead for a QP is kept until another QP needs the staging memory. */
 static void idle(struct xt_qp *qp)
 {
-	struct xt_reads *send = &qp->park.reads[XT_READS_SEND];
-	struct xt_reads *respond = &qp->park.reads[XT_READS_RESPOND];
+	struct xt_reads *send = &qp->waiting.reads[XT_READS_SEND];
+	struct xt_reads *respond = &qp->waiting.reads[XT_READS_RESPOND];
 
 	if (__builtin_expect(send->used, false))
 		xt_reads_idle(send);
@@ -242,7 +242,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 		spent += serve(f);
 		xt_flush_failed(e);
 	}
-	xt_park_free(e, ROUND_DROPPED);
+	xt_kept_free_dropped(e, ROUND_DROPPED);
 	return xt_engine_next(e);
 }
 

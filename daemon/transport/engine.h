@@ -28,7 +28,7 @@
 
 #include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/base/list.h"
-#include "daemon/transport/waiting/park_pool.h"
+#include "daemon/transport/waiting/kept_pool.h"
 #include "daemon/transport/scheduling/part.h"
 #include "daemon/transport/scheduling/timer.h"
 #include "transport.h"
@@ -52,7 +52,7 @@ struct xt_engine {
 	struct xt_list failed;	  /* QPs that have failed, and are to be stopped and flushed */
 	struct xt_list resumed;	  /* QPs whose accesses to memory have finished */
 	struct xt_list polls;	  /* QPs that wait for accesses to end, see ending.h */
-	struct xt_list dropped;	  /* struct xt_parked of QPs that were stopped, to be freed */
+	struct xt_list dropped;	  /* struct xt_kept of QPs that were stopped, to be freed */
 	uint32_t flows_in_flight; /* flows that have packets in flight */
 	const struct xt_flow *received; /* of the last packet */
 	/* The two flows that had a turn or received last, the latest first; for other threads */
@@ -69,7 +69,7 @@ struct xt_engine {
 	struct xt_heap retry_timers, rate_timers, event_timers;
 	uint32_t qp_count;	/* of the control thread; also QPs that are not added yet */
 	uint32_t moderated_cqs; /* of the control thread; CQs that have room in event_timers */
-	struct xt_park_pool parked;
+	struct xt_kept_pool kept;
 	struct xt_counters counters;
 	uint32_t show_len; /* see xt_engine_show() */
 	uint8_t shown[XT_MAX_FRAME];

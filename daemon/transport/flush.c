@@ -22,7 +22,7 @@ void xt_qp_stop(struct xt_qp *qp)
 	qp->req.stalled = false;
 	qp->req.wait = XT_WAIT_NONE;
 	qp->resp.ack_due = XT_ACK_DUE_NONE;
-	xt_park_stop(qp);
+	xt_waiting_stop(qp);
 	xt_ending_stop(qp);
 	if (qp->path.loopback)
 		xt_loopback_stopped(qp);
@@ -59,7 +59,7 @@ static void flush_in_error(struct xt_qp *qp)
 
 bool xt_qp_ending(struct xt_qp *qp)
 {
-	return !xt_list_empty(&qp->park.given_up) ||
+	return !xt_list_empty(&qp->waiting.given_up) ||
 	       xt_ending_key_waits(&qp->ending.key[XT_REQUESTER], qp->engine);
 }
 
@@ -115,8 +115,8 @@ static void in_sq_error(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
-	xt_reads_end(&qp->park.reads[XT_READS_SEND]);
-	xt_reads_end(&qp->park.reads[XT_READS_SEND_AHEAD]);
+	xt_reads_end(&qp->waiting.reads[XT_READS_SEND]);
+	xt_reads_end(&qp->waiting.reads[XT_READS_SEND_AHEAD]);
 	/* WRs that were loaded but not sent release their PSNs */
 	r->load_psn = r->next;
 	begin_flush(qp);

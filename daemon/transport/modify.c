@@ -470,7 +470,7 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	 * acknowledged
 	 */
 	if (moved && xt_may_send(qp)) {
-		xt_reads_end(&qp->park.reads[XT_READS_SEND]);
+		xt_reads_end(&qp->waiting.reads[XT_READS_SEND]);
 		xt_req_go_back(qp);
 	}
 }

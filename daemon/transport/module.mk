@@ -65,8 +65,8 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	scheduling/report.c \
 	scheduling/state.c \
 	scheduling/timer.c \
-	waiting/park.c \
-	waiting/park_pool.c \
+	waiting/waiting.c \
+	waiting/kept_pool.c \
 	waiting/posted.c \
 	wire/ah.c \
 	wire/checksum.c \

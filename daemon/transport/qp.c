@@ -87,7 +87,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	xt_list_init(&qp->ack_link);
 	xt_list_init(&qp->failed_link);
 	xt_list_init(&qp->ending.poll_link);
-	xt_park_init(qp);
+	xt_waiting_init(qp);
 }
 
 /* Returns false for an unknown type. */
@@ -216,7 +216,7 @@ void xt_qp_destroy(struct xt_qp *qp)
 
 void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow)
 {
-	xt_park_set_flow(qp, flow);
+	xt_waiting_set_flow(qp, flow);
 	xt_flow_move(qp, flow);
 }
 
@@ -289,7 +289,7 @@ bool xt_qp_sends(const struct xt_qp *qp, const struct xt_send_mark *m)
 		return false;
 	if (xt_unreliable(qp))
 		return xt_diff(r->completed, m->wr) < 0;
-	return (xt_flow_has_turn(qp) || qp->park.reads[XT_READS_SEND].waiting) &&
+	return (xt_flow_has_turn(qp) || qp->waiting.reads[XT_READS_SEND].waiting) &&
 	       xt_diff(r->cur, m->wr) < 0 && xt_diff(r->next, m->psn) < 0;
 }
 

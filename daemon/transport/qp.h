@@ -15,7 +15,7 @@
 #include "daemon/transport/base/list.h"
 #include "daemon/transport/memory/ending.h"
 #include "daemon/transport/wire/packet.h"
-#include "daemon/transport/waiting/park.h"
+#include "daemon/transport/waiting/waiting.h"
 #include "daemon/transport/queue/part.h"
 #include "daemon/transport/rc/part.h"
 #include "daemon/transport/scheduling/part.h"
@@ -74,7 +74,7 @@ struct xt_qp {
 	const struct xt_ahs *ahs;		 /* UD */
 	struct xr_psn_entry *psn;
 	struct xt_template tmpl; /* not for UD: each address handle has its own */
-	struct xt_park park;
+	struct xt_waiting waiting;
 	struct xt_ending ending;
 	struct xt_failure failure;
 };

@@ -5,7 +5,7 @@
 #include "engine.h"
 #include "daemon/transport/scheduling/flow.h"
 #include "daemon/transport/loopback/posted.h"
-#include "daemon/transport/waiting/parked.h"
+#include "daemon/transport/waiting/kept.h"
 #include "daemon/transport/waiting/posted.h"
 #include "qp.h"
 #include "daemon/transport/rc/requester.h"
@@ -23,46 +23,46 @@
 /* ---- packets ------------------------------------------------------------------------------- */
 
 /* Processes a packet that was kept. Returns false if it must be held. */
-static bool process(struct xt_qp *qp, struct xt_parked *item)
+static bool process(struct xt_qp *qp, struct xt_kept *item)
 {
 	if (!xt_may_receive(qp))
 		return true;
 	if (qp->info.type == XR_QPT_UD)
 		return xt_ud_resume(qp, item);
-	return xt_rx_connected(qp, &((struct xt_parked_rx *)item)->rx);
+	return xt_rx_connected(qp, &((struct xt_kept_rx *)item)->rx);
 }
 
 /* UC and UD execute packets in the order of their arrival. */
 static bool first_is_due(struct xt_qp *qp, enum xt_qp_side side)
 {
 	if (xt_unreliable(qp))
-		return !xt_list_empty(&qp->park.kept[side]);
+		return !xt_list_empty(&qp->waiting.kept[side]);
 	return xt_early_check(qp, side) == XT_EARLY_DUE;
 }
 
 /* Processes the first packet if it is due. Returns false if there is none, or if it is held. */
 static bool replay_first(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_list *list = &qp->park.kept[side];
-	struct xt_parked *item;
+	struct xt_list *list = &qp->waiting.kept[side];
+	struct xt_kept *item;
 
 	if (!first_is_due(qp, side))
 		return false;
-	item = (struct xt_parked *)list->next;
-	xt_parked_take_out(qp, item);
+	item = (struct xt_kept *)list->next;
+	xt_kept_take_out(qp, item);
 	if (!process(qp, item)) {
-		xt_parked_put_in(qp, list->next, item);
-		qp->park.held[side] = true;
+		xt_kept_put_in(qp, list->next, item);
+		qp->waiting.held[side] = true;
 		return false;
 	}
-	xt_parked_free(qp, item);
+	xt_kept_free(qp, item);
 	return true;
 }
 
 /* Returns the number of packets that it did not replay of those that it may. */
 static unsigned replay(struct xt_qp *qp, enum xt_qp_side side, unsigned most)
 {
-	qp->park.held[side] = false;
+	qp->waiting.held[side] = false;
 	while (most && replay_first(qp, side))
 		most--;
 	return most;
@@ -116,7 +116,7 @@ static void take_result(struct xt_qp *qp, const struct xt_mem_io *io)
 /* The first error counts; writes that finished before an earlier one wait for it. */
 static void reap(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_list *posted = &qp->park.posted[side];
+	struct xt_list *posted = &qp->waiting.posted[side];
 	struct xt_mem_io *io, ended;
 
 	while (qp->info.state != XR_QPS_ERR && !xt_list_empty(posted)) {
@@ -139,7 +139,7 @@ static void reap(struct xt_qp *qp, enum xt_qp_side side)
 
 /* ---- QPs ----------------------------------------------------------------------------------- */
 
-static void update_busy(struct xt_park *p)
+static void update_busy(struct xt_waiting *p)
 {
 	unsigned i;
 
@@ -154,13 +154,13 @@ static unsigned resume(struct xt_qp *qp, unsigned most)
 	unsigned side;
 
 	for (side = 0; side < XT_QP_SIDES; side++) {
-		if (xt_posted(&qp->park, side)) {
+		if (xt_posted(&qp->waiting, side)) {
 			reap(qp, side);
 			written(qp, side);
 		}
 		most = replay(qp, side, most);
 	}
-	update_busy(&qp->park);
+	update_busy(&qp->waiting);
 	if (!most)
 		xt_resume_later(qp);
 	/* an ACK or NAK may have waited for posted writes */
@@ -177,8 +177,8 @@ void xt_resume(struct xt_engine *e)
 
 	for (; packets && qps && !xt_list_empty(&e->resumed); qps--) {
 		qp = (struct xt_qp *)((char *)e->resumed.next -
-				      offsetof(struct xt_qp, park.resume_link));
-		xt_list_del(&qp->park.resume_link);
+				      offsetof(struct xt_qp, waiting.resume_link));
+		xt_list_del(&qp->waiting.resume_link);
 		packets = resume(qp, packets);
 	}
 }

@@ -126,7 +126,7 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 			return;
 	}
 	/* UC: in the order of their arrival */
-	if ((qp->info.type == XR_QPT_UC && xt_keeps(&qp->park, XT_RESPONDER)) ||
+	if ((qp->info.type == XR_QPT_UC && xt_keeps(&qp->waiting, XT_RESPONDER)) ||
 	    !xt_rx_connected(qp, rx))
 		xt_early_hold(qp, rx);
 }

@@ -155,7 +155,7 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(rd_naks_received, "invalid RD request NAKs received")                                    \
 	X(qkey_errors, "datagrams with a wrong Q_Key")                                             \
 	X(no_receive, "datagrams without a posted receive")                                        \
-	X(rx_park_lost, "packets lost because too many waited for memory")                         \
+	X(rx_held_lost, "packets lost that could neither be executed yet nor kept")                \
 	X(unreliable_drops, "packets of unreliable messages lost in part, refused or too long")    \
 	X(cnps_received, "congestion notifications received")                                      \
 	X(loopback_operations, "operations performed over loopback")                               \
@@ -532,7 +532,7 @@ struct xt_qp_info {
 	X(rx_duplicates)                                                                           \
 	X(rx_out_of_sequence)                                                                      \
 	X(rx_early)                                                                                \
-	X(rx_park_lost)
+	X(rx_held_lost)
 
 struct xt_qp_counters {
 #define X(field) uint64_t field;

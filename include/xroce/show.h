@@ -53,7 +53,7 @@ static inline const struct xr_list *xr_list_of(uint32_t what)
 		  "tx_probes# timeouts# " XR_ROW_NAKS("rnr") XR_ROW_NAKS("seq")
 			  XR_ROW_NAKS("access") XR_ROW_NAKS("invalid") XR_ROW_NAKS("operational")
 				  XR_ROW_NAKS("rd") "rx_duplicates# rx_out_of_sequence# rx_early# "
-						    "rx_park_lost# rtt{ created_ns#" },
+						    "rx_held_lost# rtt{ created_ns#" },
 		{ XR_SHOW_MRS, XR_SHOW_MR_DETAILS,
 		  "lkey# client# pd# addr length# access state tier pinned? iova "
 		  "path" XR_ROW_PROGRAM,

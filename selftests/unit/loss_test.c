@@ -10,7 +10,7 @@
  * asked for if others came as late, unless packets are lost.
  */
 #include "daemon/transport/engine.h"
-#include "daemon/transport/waiting/park.h"
+#include "daemon/transport/waiting/waiting.h"
 #include "daemon/transport/qp.h"
 #include "made.h"
 
@@ -137,10 +137,10 @@ static void test_limit(void)
 {
 	struct h_qp q;
 	struct harness *h = start(&q);
-	const unsigned most = XT_PARK_QP_MAX - 1; /* one block is for what is known of them */
+	const unsigned most = XT_KEPT_QP_MAX - 1; /* one block is for what is known of them */
 	int psn;
 
-	for (psn = 1; psn <= 2 * XT_PARK_QP_MAX; psn++)
+	for (psn = 1; psn <= 2 * XT_KEPT_QP_MAX; psn++)
 		write_packet(&q, psn);
 	TAP_OK(early(h) == most, "a QP keeps %u packets", most);
 	h->sent_count = 0;

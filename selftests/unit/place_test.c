@@ -5,7 +5,7 @@
  * message is not.
  */
 #include "daemon/transport/engine.h"
-#include "daemon/transport/waiting/park.h"
+#include "daemon/transport/waiting/waiting.h"
 #include "made.h"
 
 #define ACCESS_NAK (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)
@@ -352,7 +352,7 @@ static void short_write(struct h_qp *q, int psn, uint64_t va, bool first)
 static void test_not_kept(void)
 {
 	const int missing[] = { 302, 304 };	/* the last packets of two WRITEs */
-	const int end_psn = XT_PARK_QP_MAX + 3; /* so all blocks but one are in use */
+	const int end_psn = XT_KEPT_QP_MAX + 3; /* so all blocks but one are in use */
 	static const struct made first = S(WRITE_FIRST, .psn = 0, .payload = MTU, .va = END - BYTES,
 					   .len = 3 * MTU);
 	static const struct made middle = S(WRITE_MIDDLE, .psn = 1, .payload = MTU);
@@ -382,10 +382,10 @@ static void test_not_kept(void)
 
 static bool blocks_are_free(struct harness *h)
 {
-	const struct xt_park_pool *p = &h->engine->parked;
+	const struct xt_kept_pool *p = &h->engine->kept;
 
-	return p->free[XT_PARK_SMALL] == XT_PARK_SMALL_BLOCKS &&
-	       p->free[XT_PARK_LARGE] == XT_PARK_LARGE_BLOCKS;
+	return p->free[XT_KEPT_SMALL] == XT_KEPT_SMALL_BLOCKS &&
+	       p->free[XT_KEPT_LARGE] == XT_KEPT_LARGE_BLOCKS;
 }
 
 static void test_blocks(void)

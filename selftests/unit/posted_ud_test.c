@@ -78,8 +78,8 @@ static void test_posted(const char *how, bool loopback)
 	unsigned i;
 
 	begin_sends(N, N, loopback);
-	TAP_OK(pending() == writes_of(loopback) * N && !b.qp->park.blocks[XT_PARK_SMALL] &&
-		       !b.qp->park.blocks[XT_PARK_LARGE],
+	TAP_OK(pending() == writes_of(loopback) * N && !b.qp->waiting.blocks[XT_KEPT_SMALL] &&
+		       !b.qp->waiting.blocks[XT_KEPT_LARGE],
 	       "%s: the data of all messages is posted, and none waits for an earlier one", how);
 	TAP_OK(submitted[0]->last == (writes_of(loopback) == 1) &&
 		       submitted[writes_of(loopback) - 1]->last,

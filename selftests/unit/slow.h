@@ -8,7 +8,7 @@
 #define SELFTESTS_SLOW_H
 
 #include "daemon/transport/engine.h"
-#include "daemon/transport/waiting/park.h"
+#include "daemon/transport/waiting/waiting.h"
 #include "daemon/transport/qp.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"

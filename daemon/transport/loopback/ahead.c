@@ -37,7 +37,8 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
 	use.va = wqe.remote_addr;
 	use.len = sge.length;
 	return sge.length && sge.length <= XT_MEM_IO_MAX && waits(peer, &use, &at) &&
-	       xt_mem_fetch(&qp->park.reads[XT_READS_SEND_AHEAD], index, at.mem, at.off, use.len);
+	       xt_mem_fetch(&qp->waiting.reads[XT_READS_SEND_AHEAD], index, at.mem, at.off,
+			    use.len);
 }
 
 /*
@@ -46,7 +47,7 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
  */
 void xt_loopback_read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
-	struct xt_reads *ahead = &qp->park.reads[XT_READS_SEND_AHEAD];
+	struct xt_reads *ahead = &qp->waiting.reads[XT_READS_SEND_AHEAD];
 	uint32_t index = p->index, end = index + 1 + AHEAD_READS;
 	struct xr_key_use use = {
 		.key = p->wqe->rkey,

@@ -83,7 +83,7 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 	const struct xt_path *path = &qp->path, *back = &peer->path;
 
 	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->loopback &&
-	       !peer->park.held[XT_RESPONDER] && peer->attr.dest_qp_num == qp->info.qpn &&
+	       !peer->waiting.held[XT_RESPONDER] && peer->attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
 }
@@ -124,7 +124,7 @@ static void begin_put(struct xt_put *put, struct xt_qp *qp, struct xt_qp *peer, 
 		xt_put_begin(put, qp, XT_REQUESTER, qp->req.next);
 	else
 		xt_put_begin(put, peer, XT_RESPONDER, peer->resp.epsn);
-	put->reads = &qp->park.reads[XT_READS_SEND];
+	put->reads = &qp->waiting.reads[XT_READS_SEND];
 	if (put->qp->engine == qp->engine)
 		put->room = &put->reads->room;
 }
@@ -136,7 +136,7 @@ static void lost(struct xt_qp *qp, const struct xt_piece *p)
 	struct xt_piece rest = *p;
 
 	/* until the next try, the memory of the peer may change */
-	xt_reads_end(&qp->park.reads[XT_READS_SEND_AHEAD]);
+	xt_reads_end(&qp->waiting.reads[XT_READS_SEND_AHEAD]);
 	if (!xt_unreliable(qp)) {
 		qp->req.wait = XT_WAIT_UNREACHABLE;
 		xt_req_arm_ack_timer(qp);
@@ -408,7 +408,7 @@ static enum xt_outcome execute_single(struct xt_qp *qp, struct xt_qp *peer,
 
 	if (qp->req.posted) {
 		res->old = peer->resp.answer;
-		return xt_posted(&peer->park, XT_RESPONDER) ? XT_POSTED : XT_ACCEPTED;
+		return xt_posted(&peer->waiting, XT_RESPONDER) ? XT_POSTED : XT_ACCEPTED;
 	}
 	set_fields(&rq, w);
 	begin_put(&put, qp, peer, false);
@@ -501,7 +501,7 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 
 static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 {
-	struct xt_reads *reads = &qp->park.reads[XT_READS_SEND];
+	struct xt_reads *reads = &qp->waiting.reads[XT_READS_SEND];
 	struct xt_engine *e = qp->engine, *other;
 	struct xt_qp *peer = p->peer;
 	bool done = true;

@@ -20,14 +20,14 @@ static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
 	const struct xt_requester *r = &qp->req;
 	uint32_t psn, msn;
 
-	if (xt_posted(&qp->park, XT_REQUESTER))
-		return xt_posted_first(&qp->park, XT_REQUESTER);
+	if (xt_posted(&qp->waiting, XT_REQUESTER))
+		return xt_posted_first(&qp->waiting, XT_REQUESTER);
 	if (xt_unreliable(qp) || !peer)
 		return r->next;
 	/* it has given up what was posted, see lose_pieces() */
 	if (!xt_may_receive(peer))
 		return r->unacked;
-	if (!xt_posted(&peer->park, XT_RESPONDER))
+	if (!xt_posted(&peer->waiting, XT_RESPONDER))
 		return r->next;
 	psn = xt_posted_psn(peer, &msn);
 	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
@@ -97,7 +97,7 @@ void xt_loopback_began(struct xt_qp *qp, struct xt_qp *peer, bool done)
 {
 	struct xt_engine *e = qp->engine;
 
-	qp->req.peer_stops = peer->park.stops;
+	qp->req.peer_stops = peer->waiting.stops;
 	if (peer->engine == e || (done && !is_pending(qp)))
 		return;
 	xt_ending_poll(qp);
@@ -122,7 +122,7 @@ bool xt_loopback_look(struct xt_qp *qp)
 	struct xt_qp *peer;
 
 	/* the data of READs is posted here */
-	if (__builtin_expect(!is_pending(qp), true) || xt_posted(&qp->park, XT_REQUESTER))
+	if (__builtin_expect(!is_pending(qp), true) || xt_posted(&qp->waiting, XT_REQUESTER))
 		return true;
 	peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
 	if (!peer) {
@@ -131,7 +131,7 @@ bool xt_loopback_look(struct xt_qp *qp)
 	}
 	if (!xt_engine_enter(e, peer->engine))
 		return false;
-	if (peer->park.stops != qp->req.peer_stops)
+	if (peer->waiting.stops != qp->req.peer_stops)
 		lose_pieces(qp, peer);
 	else if (peer->engine != e)
 		xt_loopback_settle(qp, peer);
@@ -143,7 +143,7 @@ bool xt_loopback_look(struct xt_qp *qp)
 
 bool xt_loopback_must_settle(const struct xt_qp *qp, const struct xt_swqe *w)
 {
-	bool reads = xt_posted(&qp->park, XT_REQUESTER);
+	bool reads = xt_posted(&qp->waiting, XT_REQUESTER);
 	uint32_t posted = (qp->req.next - qp->req.unacked) << qp->mtu_shift;
 
 	if (posted >= MAX_POSTED || w->error.status || w->flags & XR_SEND_FENCE)

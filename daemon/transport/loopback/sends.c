@@ -36,8 +36,9 @@ static bool is_settled(const struct xt_qp *qp)
 
 	return qp->info.state == XR_QPS_RTS && r->wait == XT_WAIT_NONE &&
 	       r->completed == r->loaded && r->cur == r->loaded && r->next == r->max &&
-	       r->unacked == r->next && r->load_psn == r->next && !qp->park.busy &&
-	       !qp->park.reads[XT_READS_SEND].used && !qp->park.reads[XT_READS_SEND_AHEAD].used;
+	       r->unacked == r->next && r->load_psn == r->next && !qp->waiting.busy &&
+	       !qp->waiting.reads[XT_READS_SEND].used &&
+	       !qp->waiting.reads[XT_READS_SEND_AHEAD].used;
 }
 
 /*
@@ -57,7 +58,7 @@ static bool is_ready(const struct xt_qp *peer, uint32_t psn)
 
 	return is_established(peer) && peer->resp.kind == XT_KIND_NONE &&
 	       !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, psn & XR_PSN_MASK) && peer->rq_ring &&
-	       !rq->taken && rq->completed == rq->consumer && !peer->park.busy;
+	       !rq->taken && rq->completed == rq->consumer && !peer->waiting.busy;
 }
 
 bool xt_loopback_sends_possible(const struct xt_qp *qp, const struct xt_qp *peer)

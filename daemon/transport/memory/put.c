@@ -13,14 +13,14 @@ void xt_put_begin(struct xt_put *put, struct xt_qp *qp, enum xt_qp_side side, ui
 		.side = side,
 		.psn = psn,
 		.msn = qp->resp.msn,
-		.room = &qp->park.room[side],
+		.room = &qp->waiting.room[side],
 	};
 	xt_list_init(&put->io);
 }
 
 void xt_put_commit(struct xt_put *put)
 {
-	struct xt_park *p = &put->qp->park;
+	struct xt_waiting *p = &put->qp->waiting;
 	struct xt_mem_io *io;
 
 	while (!xt_put_is_empty(put)) {
@@ -50,12 +50,12 @@ void xt_put_drop(struct xt_put *put)
 
 bool xt_put_has_posted(const struct xt_put *put)
 {
-	return !xt_list_empty(&put->qp->park.posted[put->side]);
+	return !xt_list_empty(&put->qp->waiting.posted[put->side]);
 }
 
 bool xt_put_posts_mapped(const struct xt_put *put, const struct xt_mem_place *to)
 {
-	const struct xt_park *p = &put->qp->park;
+	const struct xt_waiting *p = &put->qp->waiting;
 
 	if (__builtin_expect(!p->busy, true) && xt_put_is_empty(put))
 		return false;

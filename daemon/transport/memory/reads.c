@@ -70,7 +70,7 @@ bool xt_reads_look_ahead(struct xt_reads *ahead, uint32_t item, uint32_t end)
 	bool send = ahead->what == XT_READS_SEND_AHEAD;
 
 	if (!xt_list_empty(
-		    &ahead->qp->park.reads[send ? XT_READS_SEND : XT_READS_RESPOND].room.link))
+		    &ahead->qp->waiting.reads[send ? XT_READS_SEND : XT_READS_RESPOND].room.link))
 		return false;
 	/* nothing was read yet or it was given up, or the QP went back for a retry or was reset */
 	if (!ahead->used || xt_diff(ahead->item, item) <= 0 || xt_diff(ahead->item, end) > 0) {

@@ -20,7 +20,7 @@
  */
 static bool goes_on(struct xt_mem_io *io)
 {
-	struct xt_park *p = &io->qp->park;
+	struct xt_waiting *p = &io->qp->waiting;
 
 	if (__builtin_expect(io->done || io->reads, true) || io->ops->io_cancel(io))
 		return false;
@@ -46,7 +46,7 @@ static void end_given_up(struct xt_mem_io *io)
 
 void xt_io_forget(struct xt_qp *qp)
 {
-	struct xt_list *l = &qp->park.given_up;
+	struct xt_list *l = &qp->waiting.given_up;
 
 	while (!xt_list_empty(l))
 		end_given_up(XT_IO_OF(l->next));
@@ -93,7 +93,7 @@ struct xt_reads *xt_reads_ahead_of(const struct xt_reads *r)
 {
 	bool send = r->what == XT_READS_SEND || r->what == XT_READS_SEND_AHEAD;
 
-	return &r->qp->park.reads[send ? XT_READS_SEND_AHEAD : XT_READS_RESPOND_AHEAD];
+	return &r->qp->waiting.reads[send ? XT_READS_SEND_AHEAD : XT_READS_RESPOND_AHEAD];
 }
 
 /*
@@ -125,8 +125,8 @@ static void wait_for_room(struct xt_room *room, struct xt_reads *own, struct xt_
 
 	if (own)
 		xt_reads_clear(own);
-	xt_reads_end(&qp->park.reads[XT_READS_SEND_AHEAD]);
-	xt_reads_end(&qp->park.reads[XT_READS_RESPOND_AHEAD]);
+	xt_reads_end(&qp->waiting.reads[XT_READS_SEND_AHEAD]);
+	xt_reads_end(&qp->waiting.reads[XT_READS_RESPOND_AHEAD]);
 	xt_list_add_tail(&pool->waiting, &room->link);
 }
 
@@ -188,8 +188,8 @@ void xt_io_submit(struct xt_mem_io *io, enum xt_mem_op op, const struct xt_mem_s
 
 void xt_resume_later(struct xt_qp *qp)
 {
-	if (xt_list_empty(&qp->park.resume_link))
-		xt_list_add_tail(&qp->engine->resumed, &qp->park.resume_link);
+	if (xt_list_empty(&qp->waiting.resume_link))
+		xt_list_add_tail(&qp->engine->resumed, &qp->waiting.resume_link);
 }
 
 static void read_done(struct xt_mem_io *io)
@@ -235,8 +235,8 @@ void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool)
 		room = ROOM_OF(pool->waiting.next);
 		xt_list_del(&room->link);
 		for (unsigned i = 0; i < XT_READS; i++)
-			if (room == &room->qp->park.reads[i].room)
-				room->qp->park.reads[i].waiting = false;
+			if (room == &room->qp->waiting.reads[i].room)
+				room->qp->waiting.reads[i].waiting = false;
 		xt_resume_later(room->qp);
 	}
 }

@@ -257,7 +257,7 @@ static bool read_message(struct xt_qp *qp, uint32_t index)
 
 void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index)
 {
-	struct xt_reads *ahead = &qp->park.reads[XT_READS_SEND_AHEAD];
+	struct xt_reads *ahead = &qp->waiting.reads[XT_READS_SEND_AHEAD];
 	uint32_t end = index + 1 + AHEAD_MESSAGES;
 
 	if (xt_diff(end, qp->req.producer) > 0)
@@ -357,7 +357,7 @@ static bool is_posted(struct xt_qp *qp, uint32_t index)
 {
 	const struct xt_swqe *w = xt_swqe(qp, index);
 
-	const struct xt_list *posted = &qp->park.posted[XT_REQUESTER];
+	const struct xt_list *posted = &qp->waiting.posted[XT_REQUESTER];
 
 	return __builtin_expect(!xt_list_empty(posted), false) &&
 	       xt_diff(w->psn + w->npsn, XT_IO_OF(posted->next)->psn) > 0;

@@ -9,7 +9,7 @@
 /* Credits by AETH code, IBTA table 47 */
 extern const uint16_t xt_credits[XR_AETH_CREDITS_INVALID];
 
-/* Returns false if the packet must be held (waiting/park.h). */
+/* Returns false if the packet must be held (waiting/waiting.h). */
 bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* Resets retry counters and opens the window. packets: number of newly acknowledged packets */
 void xt_req_progress(struct xt_qp *qp, uint32_t packets);

@@ -2,13 +2,13 @@
 #include "early.h"
 
 #include "daemon/transport/engine.h"
-#include "daemon/transport/waiting/parked.h"
+#include "daemon/transport/waiting/kept.h"
 #include "place.h"
 #include "daemon/transport/qp.h"
 
 static uint32_t psn_of(const struct xt_list *l)
 {
-	return ((const struct xt_parked_rx *)l)->psn;
+	return ((const struct xt_kept_rx *)l)->psn;
 }
 
 static uint32_t expected_psn(const struct xt_qp *qp, enum xt_qp_side side)
@@ -32,25 +32,25 @@ static struct xt_list *last_before(struct xt_list *list, uint32_t psn)
 }
 
 /* Copies the first len bytes of a packet. Returns NULL if there is no block for it. */
-static struct xt_parked_rx *add(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn,
-				uint32_t len, struct xt_list *before)
+static struct xt_kept_rx *add(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, uint32_t len,
+			      struct xt_list *before)
 {
-	struct xt_parked_rx *item;
+	struct xt_kept_rx *item;
 
-	item = (struct xt_parked_rx *)xt_parked_take_block(qp, sizeof(*item) + len);
+	item = (struct xt_kept_rx *)xt_kept_take_block(qp, sizeof(*item) + len);
 	if (!item)
 		return NULL;
-	xt_parked_copy(item, rx, len);
+	xt_kept_copy(item, rx, len);
 	item->psn = psn;
-	xt_parked_put_in(qp, before->next, &item->head);
+	xt_kept_put_in(qp, before->next, &item->head);
 	return item;
 }
 
 void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_place_fn place)
 {
-	struct xt_list *list = &qp->park.kept[side_of(rx)], *before = last_before(list, psn);
+	struct xt_list *list = &qp->waiting.kept[side_of(rx)], *before = last_before(list, psn);
 	uint32_t len = rx->frame->len;
-	struct xt_parked_rx *item;
+	struct xt_kept_rx *item;
 	bool placed;
 
 	if (rx->packets > 1) {
@@ -84,7 +84,7 @@ static uint32_t psn_of_held(const struct xt_qp *qp, const struct xt_rx *rx,
 void xt_early_hold(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	enum xt_qp_side side = side_of(rx);
-	struct xt_list *list = &qp->park.kept[side];
+	struct xt_list *list = &qp->waiting.kept[side];
 	uint32_t psn = psn_of_held(qp, rx, list);
 	struct xt_list *before = last_before(list, psn);
 	bool stored = rx->posted || rx->placed;
@@ -93,18 +93,18 @@ void xt_early_hold(struct xt_qp *qp, const struct xt_rx *rx)
 		return;
 	if (rx->packets > 1 ||
 	    !add(qp, rx, psn, stored ? rx->frame->meta.payload_off : rx->frame->len, before))
-		XT_QP_COUNT(qp, rx_park_lost, 1);
+		XT_QP_COUNT(qp, rx_held_lost, 1);
 	else
-		qp->park.held[side] = true;
+		qp->waiting.held[side] = true;
 }
 
 static void drop_first(struct xt_qp *qp, struct xt_list *list)
 {
-	struct xt_parked *item = (struct xt_parked *)list->next;
+	struct xt_kept *item = (struct xt_kept *)list->next;
 
-	xt_parked_take_out(qp, item);
-	xt_parked_free(qp, item);
-	qp->park.held[list == &qp->park.kept[XT_REQUESTER]] = false;
+	xt_kept_take_out(qp, item);
+	xt_kept_free(qp, item);
+	qp->waiting.held[list == &qp->waiting.kept[XT_REQUESTER]] = false;
 }
 
 /* No packets are left. */
@@ -116,7 +116,7 @@ static void end(struct xt_qp *qp, enum xt_qp_side side)
 
 enum xt_early xt_early_check(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_list *list = &qp->park.kept[side];
+	struct xt_list *list = &qp->waiting.kept[side];
 	uint32_t psn = expected_psn(qp, side);
 
 	/* packets that were received again although they were kept */
@@ -128,20 +128,20 @@ enum xt_early xt_early_check(struct xt_qp *qp, enum xt_qp_side side)
 	}
 	if (psn_of(list->next) != psn)
 		return XT_EARLY_GAP;
-	if (!qp->park.held[side])
+	if (!qp->waiting.held[side])
 		xt_resume_later(qp);
 	return XT_EARLY_DUE;
 }
 
 void xt_early_begin(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early_gap *g)
 {
-	g->packet = qp->park.kept[side].next;
+	g->packet = qp->waiting.kept[side].next;
 	g->psn = g->end = expected_psn(qp, side);
 }
 
 bool xt_early_next(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early_gap *g)
 {
-	const struct xt_list *list = &qp->park.kept[side];
+	const struct xt_list *list = &qp->waiting.kept[side];
 
 	for (g->psn = g->end; g->packet != list; g->packet = g->packet->next) {
 		g->end = psn_of(g->packet);
@@ -156,7 +156,7 @@ bool xt_early_next(const struct xt_qp *qp, enum xt_qp_side side, struct xt_early
 
 void xt_early_drop(struct xt_qp *qp, enum xt_qp_side side)
 {
-	while (!xt_list_empty(&qp->park.kept[side]))
-		drop_first(qp, &qp->park.kept[side]);
+	while (!xt_list_empty(&qp->waiting.kept[side]))
+		drop_first(qp, &qp->waiting.kept[side]);
 	end(qp, side);
 }

@@ -10,7 +10,7 @@
 #ifndef XT_EARLY_H
 #define XT_EARLY_H
 
-#include "daemon/transport/waiting/park.h"
+#include "daemon/transport/waiting/waiting.h"
 #include "daemon/transport/qp.h"
 
 /* xt_place_request() or xt_place_response() */
@@ -18,7 +18,7 @@ typedef bool (*xt_place_fn)(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 /* Keeps a packet that came early, if there is room and it is not kept already. psn: 32 bits */
 void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_place_fn place);
 /*
- * Keeps a packet that had its turn and cannot be executed now (waiting/park.h). UC: behind those
+ * Keeps a packet that had its turn and cannot be executed now (waiting/waiting.h). UC: behind those
  * that are kept already, as its PSNs have no order across messages.
  */
 void xt_early_hold(struct xt_qp *qp, const struct xt_rx *rx);

@@ -53,7 +53,7 @@ static enum xt_outcome refuse_request(struct xt_qp *qp, struct xt_result *res, u
 	if (xt_unreliable(qp))
 		return XT_REFUSED;
 	/* a NAK acknowledges all earlier requests */
-	if (xt_posted(&qp->park, XT_RESPONDER))
+	if (xt_posted(&qp->waiting, XT_RESPONDER))
 		return XT_NOT_NOW;
 	refuse(qp, nak, verr);
 	return XT_REFUSED;
@@ -79,10 +79,10 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
 	};
 
 	/* receives complete in order */
-	if (xt_posted(&qp->park, XT_RESPONDER))
+	if (xt_posted(&qp->waiting, XT_RESPONDER))
 		return XT_NOT_NOW;
 	res->nak = nak;
-	if (!xt_list_empty(&qp->park.given_up))
+	if (!xt_list_empty(&qp->waiting.given_up))
 		qp->rq.failure = *error; /* xt_rq_flush() completes it when the writes have ended */
 	else
 		xt_rq_complete(qp, &cqe, false);
@@ -211,7 +211,7 @@ enum xt_outcome xt_resp_may_complete(const struct xt_qp *qp, const struct xt_put
 	struct xt_mem_io *last = xt_put_last(put);
 
 	*write = may_post ? last : NULL;
-	if (*write || (!last && !xt_posted(&qp->park, XT_RESPONDER)))
+	if (*write || (!last && !xt_posted(&qp->waiting, XT_RESPONDER)))
 		return XT_ACCEPTED;
 	return last || posted ? XT_POSTED : XT_NOT_NOW;
 }

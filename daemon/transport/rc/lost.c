@@ -114,7 +114,7 @@ void xt_lost_sent(struct xt_qp *qp, const struct xt_lost *l, const struct xt_cur
 	bool read = xt_kind_of(xt_swqe(qp, at->index))->rd_atomic, probe = false;
 
 	if (at->psn == r->unacked) {
-		/* the first one was lost, so the response is to this one; later, it may be to any */
+		/* the first one was lost, so the response is to this one */
 		if (!r->probe && !l->old)
 			xt_rtt_sent(qp, at->psn, true);
 		XT_QP_COUNT(qp, tx_probes, r->probe);

@@ -11,7 +11,7 @@
 #include "check.h"
 #include "execute.h"
 #include "daemon/transport/memory/guard.h"
-#include "daemon/transport/waiting/parked.h"
+#include "daemon/transport/waiting/kept.h"
 #include "place.h"
 #include "daemon/transport/qp.h"
 #include "daemon/transport/queue/rq.h"
@@ -29,7 +29,7 @@ struct range {
 
 /* What is known of the requests behind a gap */
 struct xt_known {
-	struct xt_parked head;
+	struct xt_kept head;
 	uint32_t end;	  /* one beyond the last packet that is known */
 	uint32_t start;	  /* first packet of its message */
 	uint8_t kind;	  /* enum xt_wr_kind of its message; XT_KIND_NONE: there was none */
@@ -43,7 +43,7 @@ struct xt_known {
 	struct range range[RANGES];
 };
 
-_Static_assert(sizeof(struct xt_known) <= XT_PARK_SMALL_BLOCK, "fits a small block");
+_Static_assert(sizeof(struct xt_known) <= XT_KEPT_SMALL_BLOCK, "fits a small block");
 
 /* ---- ranges ------------------------------------------------------------------------------- */
 
@@ -130,16 +130,16 @@ static void begin(const struct xt_qp *qp, struct xt_known *k)
 /* Returns NULL if there is no block for it. */
 static struct xt_known *known_of(struct xt_qp *qp)
 {
-	struct xt_list *list = &qp->park.known;
+	struct xt_list *list = &qp->waiting.known;
 	struct xt_known *k = (struct xt_known *)list->next;
 
 	if (!xt_list_empty(list) && xt_diff(k->end, qp->resp.epsn) > 0)
 		return k;
 	if (xt_list_empty(list)) {
-		k = (struct xt_known *)xt_parked_take_block(qp, sizeof(*k));
+		k = (struct xt_known *)xt_kept_take_block(qp, sizeof(*k));
 		if (!k)
 			return NULL;
-		xt_parked_put_in(qp, list, &k->head);
+		xt_kept_put_in(qp, list, &k->head);
 	}
 	begin(qp, k);
 	return k;
@@ -286,7 +286,7 @@ bool xt_place_request(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 	struct range r;
 
 	/* earlier writes of a program's private memory come first */
-	if (qp->info.type == XR_QPT_XRC_RECV || xt_posted(&qp->park, XT_RESPONDER))
+	if (qp->info.type == XR_QPT_XRC_RECV || xt_posted(&qp->waiting, XT_RESPONDER))
 		return false;
 	k = known_of(qp);
 	if (!k || !follow(qp, k, rx, psn))
@@ -300,16 +300,16 @@ bool xt_place_request(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 
 void xt_place_lose(struct xt_qp *qp)
 {
-	if (!xt_list_empty(&qp->park.known))
-		((struct xt_known *)qp->park.known.next)->lost = true;
+	if (!xt_list_empty(&qp->waiting.known))
+		((struct xt_known *)qp->waiting.known.next)->lost = true;
 }
 
 void xt_place_end(struct xt_qp *qp)
 {
-	struct xt_parked *known = (struct xt_parked *)qp->park.known.next;
+	struct xt_kept *known = (struct xt_kept *)qp->waiting.known.next;
 
-	if (xt_list_empty(&qp->park.known))
+	if (xt_list_empty(&qp->waiting.known))
 		return;
-	xt_parked_take_out(qp, known);
-	xt_parked_free(qp, known);
+	xt_kept_take_out(qp, known);
+	xt_kept_free(qp, known);
 }

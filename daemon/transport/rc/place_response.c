@@ -13,7 +13,7 @@ bool xt_place_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 	uint32_t i = psn - w->psn;
 	struct xt_sgl l;
 
-	if (r->retired == r->loaded || xt_posted(&qp->park, XT_REQUESTER) ||
+	if (r->retired == r->loaded || xt_posted(&qp->waiting, XT_REQUESTER) ||
 	    xt_kind_of(w)->response != XT_RESPONSE_READ || i + 1 >= w->npsn || rx->len != qp->mtu)
 		return false;
 	l = xt_swqe_sgl(qp, r->retired);

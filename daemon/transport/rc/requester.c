@@ -404,7 +404,7 @@ static uint32_t run_lost(struct xt_qp *qp, uint32_t budget, bool *more, bool *bl
 	uint32_t cost = 0;
 
 	/* a response that is held is not missing, nor what is behind it */
-	if (r->wait == XT_WAIT_RNR || qp->park.held[XT_REQUESTER])
+	if (r->wait == XT_WAIT_RNR || qp->waiting.held[XT_REQUESTER])
 		return 0;
 	xt_lost_begin(qp, &l);
 	while (result == AGAIN_SENT && xt_lost_next(qp, &l, &at)) {
@@ -499,7 +499,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			if (w->error.status)
 				continue;
 			if (p.packets == 1)
-				break; /* parked */
+				break; /* its payload is being read */
 			large = false;
 			continue;
 		}

@@ -310,8 +310,8 @@ static bool waits_for_memory(const struct xt_qp *qp)
 {
 	const struct xt_requester *r = &qp->req;
 
-	return qp->park.held[XT_REQUESTER] ||
-	       (qp->park.reads[XT_READS_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
+	return qp->waiting.held[XT_REQUESTER] ||
+	       (qp->waiting.reads[XT_READS_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
 }
 
 /*

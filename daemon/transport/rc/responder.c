@@ -181,7 +181,8 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	 */
 	if (resp->ack_due == XT_ACK_DUE_RNR_NAK)
 		xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
-	if (xt_keeps(&qp->park, XT_RESPONDER) && xt_early_check(qp, XT_RESPONDER) == XT_EARLY_GAP)
+	if (xt_keeps(&qp->waiting, XT_RESPONDER) &&
+	    xt_early_check(qp, XT_RESPONDER) == XT_EARLY_GAP)
 		nak_gap(qp);
 	/* the request has a response of its own */
 	if (xt_kinds[xt_op_kinds[rx->opcode]].rd_atomic)

@@ -7,7 +7,7 @@
 
 /* Initializes the responder when the QP moves to RTR. */
 void xt_resp_reset(struct xt_qp *qp);
-/* Returns false if the packet must be held (waiting/park.h). */
+/* Returns false if the packet must be held (waiting/waiting.h). */
 bool xt_responder_rx(struct xt_qp *qp, struct xt_rx *rx);
 /*
  * Refuses a request that was accepted, as its posted write failed. Over loopback, the caller

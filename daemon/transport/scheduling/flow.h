@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "daemon/transport/base/list.h"
-#include "daemon/transport/waiting/park_pool.h"
+#include "daemon/transport/waiting/kept_pool.h"
 
 struct xt_cq;
 struct xt_engine;
@@ -44,7 +44,7 @@ struct xt_flow {
 	uint32_t busy;	       /* QPs that have packets in flight */
 	bool of_daemon;	       /* of no client: sends management datagrams */
 	bool room;	       /* packets were acknowledged since a QP found the window full */
-	uint32_t parked[XT_PARK_SIZES]; /* blocks of packets that wait for memory */
+	uint32_t kept[XT_KEPT_SIZES]; /* blocks of packets that are kept */
 };
 
 /* The flow must have no QPs and no events that wait any more when its memory is freed. */

@@ -10,7 +10,7 @@
 #include "daemon/transport/queue/sq.h"
 #include "daemon/transport/rc/responder.h"
 #include "daemon/transport/scheduling/flow.h"
-#include "daemon/transport/waiting/parked.h"
+#include "daemon/transport/waiting/kept.h"
 #include "daemon/transport/waiting/posted.h"
 #include "daemon/transport/wire/group.h"
 #include "daemon/transport/wire/packet.h"
@@ -116,7 +116,7 @@ static enum xt_outcome received(struct xt_qp *qp, const struct xt_datagram *d, e
 		return outcome;
 	}
 	/* receives complete in order */
-	if (xt_posted(&qp->park, XT_RESPONDER))
+	if (xt_posted(&qp->waiting, XT_RESPONDER))
 		return XT_NOT_NOW;
 	fail_receive(qp, error);
 	return XT_REFUSED;
@@ -170,7 +170,7 @@ static enum xt_outcome deliver(struct xt_qp *qp, struct xt_datagram *d, struct x
 
 /* A datagram that is held */
 struct held_datagram {
-	struct xt_parked head;
+	struct xt_kept head;
 	struct xt_datagram d;
 	struct xt_seg payload;
 	uint8_t data[];
@@ -181,16 +181,16 @@ static enum xt_side hold(struct xt_qp *qp, const struct xt_datagram *d, struct x
 	uint32_t len = d->posted ? 0 : d->len;
 	struct held_datagram *item;
 
-	item = (struct held_datagram *)xt_parked_take_block(qp, sizeof(*item) + len);
+	item = (struct held_datagram *)xt_kept_take_block(qp, sizeof(*item) + len);
 	if (!item) {
-		XT_QP_COUNT(qp, rx_park_lost, 1);
+		XT_QP_COUNT(qp, rx_held_lost, 1);
 		return XT_SIDE_NONE;
 	}
-	xt_parked_put_in(qp, &qp->park.kept[XT_RESPONDER], &item->head);
+	xt_kept_put_in(qp, &qp->waiting.kept[XT_RESPONDER], &item->head);
 	/* mapped memory of the sender may be absent */
 	if (xt_guard_copy_segs(item->data, d->src.seg, d->src.off, len)) {
-		xt_parked_take_out(qp, &item->head);
-		xt_parked_free(qp, &item->head);
+		xt_kept_take_out(qp, &item->head);
+		xt_kept_free(qp, &item->head);
 		*error = (struct xt_wc_error){ IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
 		return XT_SIDE_SOURCE;
 	}
@@ -212,7 +212,7 @@ void xt_ud_write_failed(struct xt_qp *qp)
 	fail_receive(qp, &error);
 }
 
-bool xt_ud_resume(struct xt_qp *qp, struct xt_parked *item)
+bool xt_ud_resume(struct xt_qp *qp, struct xt_kept *item)
 {
 	struct xt_wc_error error;
 
@@ -225,7 +225,7 @@ enum xt_side xt_ud_deliver(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc
 	struct xt_payload payload;
 
 	d->posted = false;
-	if (!xt_keeps(&qp->park, XT_RESPONDER))
+	if (!xt_keeps(&qp->waiting, XT_RESPONDER))
 		outcome = deliver(qp, d, error);
 	if (outcome != XT_NOT_NOW)
 		return outcome == XT_SOURCE_ERROR ? XT_SIDE_SOURCE : XT_SIDE_NONE;

@@ -43,7 +43,7 @@ static enum step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p
 {
 	bool gathered = xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error);
 
-	if (__builtin_expect(qp->park.reads[XT_READS_SEND].used, false))
+	if (__builtin_expect(qp->waiting.reads[XT_READS_SEND].used, false))
 		xt_sq_read_ahead(qp, qp->req.retired);
 	if (gathered)
 		return STEP_ON;
@@ -68,7 +68,7 @@ static void wake_receiver(const struct xt_qp *qp, const struct xt_qp *to)
 	const struct xt_engine *e = qp->engine;
 
 	if (to->engine != e && e->ops->wake &&
-	    (xt_keeps(&to->park, XT_RESPONDER) || xt_posted(&to->park, XT_RESPONDER)))
+	    (xt_keeps(&to->waiting, XT_RESPONDER) || xt_posted(&to->waiting, XT_RESPONDER)))
 		e->ops->wake(e->ctx, to->engine);
 }
 

@@ -20,16 +20,16 @@
 #ifndef XT_POSTED_H
 #define XT_POSTED_H
 
-#include "park.h"
+#include "waiting.h"
 
 /* Returns true if writes of that side are posted. */
-static inline bool xt_posted(const struct xt_park *p, enum xt_qp_side side)
+static inline bool xt_posted(const struct xt_waiting *p, enum xt_qp_side side)
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->posted[side]);
 }
 
 /* Returns the PSN of the first of them. */
-static inline uint32_t xt_posted_first(const struct xt_park *p, enum xt_qp_side side)
+static inline uint32_t xt_posted_first(const struct xt_waiting *p, enum xt_qp_side side)
 {
 	return XT_IO_OF(p->posted[side].next)->psn;
 }

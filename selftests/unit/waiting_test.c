@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* QPs that wait for memory: parked packets, reading ahead, and what ends an access. */
+/* QPs that wait for memory: packets that are held, reading ahead, and what ends an access. */
 #include <errno.h>
 
 #include "daemon/transport/queue/sq.h"
@@ -289,33 +289,33 @@ static void test_limit(void)
 	no_room = true;
 	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, MTU);
 	ring(&a);
-	for (i = 1; i < XT_PARK_QP_MAX && !c->rx_park_lost; i++)
+	for (i = 1; i < XT_KEPT_QP_MAX && !c->rx_held_lost; i++)
 		h_receive(h, h->sent[0].data, h->sent[0].len);
-	TAP_OK(!c->rx_park_lost && b.qp->park.blocks[XT_PARK_LARGE] == XT_PARK_QP_MAX,
+	TAP_OK(!c->rx_held_lost && b.qp->waiting.blocks[XT_KEPT_LARGE] == XT_KEPT_QP_MAX,
 	       "packets are kept while the first one has no staging memory");
 	h_receive(h, h->sent[0].data, h->sent[0].len);
-	TAP_OK(c->rx_park_lost == 1, "their number is limited");
+	TAP_OK(c->rx_held_lost == 1, "their number is limited");
 	no_room = false;
 	xt_mem_io_room(h->engine, &pool);
 	finish_all();
-	TAP_OK(h_poll(h, &cqe) && !memcmp(slow, fast, MTU) && !b.qp->park.busy,
+	TAP_OK(h_poll(h, &cqe) && !memcmp(slow, fast, MTU) && !b.qp->waiting.busy,
 	       "they are executed with room");
 	end("limit");
 }
 
 /* Flows of other clients */
 #define OTHERS 16
-static uint32_t others[OTHERS][XT_PARK_SIZES];
+static uint32_t others[OTHERS][XT_KEPT_SIZES];
 
 /* Takes blocks for small packets, for some flows in turn, until none of them gets more. */
-static void take_blocks(struct xt_park_pool *p, unsigned flows, struct xt_list *taken)
+static void take_blocks(struct xt_kept_pool *p, unsigned flows, struct xt_list *taken)
 {
-	struct xt_parked *block;
+	struct xt_kept *block;
 	unsigned i, got;
 
 	do {
 		for (i = got = 0; i < flows; i++) {
-			block = xt_park_pool_take(p, others[i], 1);
+			block = xt_kept_pool_take(p, others[i], 1);
 			if (!block)
 				continue;
 			xt_list_add_tail(taken, &block->link);
@@ -324,45 +324,45 @@ static void take_blocks(struct xt_park_pool *p, unsigned flows, struct xt_list *
 	} while (got);
 }
 
-static void put_blocks(struct xt_park_pool *p, struct xt_list *taken)
+static void put_blocks(struct xt_kept_pool *p, struct xt_list *taken)
 {
-	struct xt_parked *block;
+	struct xt_kept *block;
 	unsigned i = 0;
 
 	while (!xt_list_empty(taken)) {
-		block = (struct xt_parked *)taken->next;
+		block = (struct xt_kept *)taken->next;
 		xt_list_del(&block->link);
-		while (!others[i][XT_PARK_SMALL])
+		while (!others[i][XT_KEPT_SMALL])
 			i++;
-		others[i][XT_PARK_SMALL]--;
-		xt_park_pool_put(p, block);
+		others[i][XT_KEPT_SMALL]--;
+		xt_kept_pool_put(p, block);
 	}
 }
 
 static void test_pool(void)
 {
-	struct xt_park_pool p;
+	struct xt_kept_pool p;
 	struct xt_list taken;
 	bool fair = true;
 
 	xt_list_init(&taken);
-	TAP_OK(!xt_park_pool_init(&p), "a pool is allocated");
-	TAP_OK(!xt_park_pool_take(&p, others[0], XT_PARK_LARGE_BLOCK + 1),
+	TAP_OK(!xt_kept_pool_init(&p), "a pool is allocated");
+	TAP_OK(!xt_kept_pool_take(&p, others[0], XT_KEPT_LARGE_BLOCK + 1),
 	       "a packet that fits no block gets none");
 	take_blocks(&p, 1, &taken);
-	TAP_OK(others[0][XT_PARK_SMALL] == XT_PARK_SMALL_BLOCKS / 2,
+	TAP_OK(others[0][XT_KEPT_SMALL] == XT_KEPT_SMALL_BLOCKS / 2,
 	       "one flow gets half of the blocks");
 	put_blocks(&p, &taken);
 	take_blocks(&p, 3, &taken);
 	for (unsigned i = 0; i < 3; i++)
-		fair &= others[i][XT_PARK_SMALL] >= XT_PARK_SMALL_BLOCKS / 4;
-	TAP_OK(fair && p.free[XT_PARK_SMALL] >= XT_PARK_SMALL_BLOCKS / 4 - 3,
+		fair &= others[i][XT_KEPT_SMALL] >= XT_KEPT_SMALL_BLOCKS / 4;
+	TAP_OK(fair && p.free[XT_KEPT_SMALL] >= XT_KEPT_SMALL_BLOCKS / 4 - 3,
 	       "three flows get a quarter each, and leave one");
 	put_blocks(&p, &taken);
-	TAP_OK(p.free[XT_PARK_SMALL] == XT_PARK_SMALL_BLOCKS &&
-		       p.fresh[XT_PARK_SMALL] < XT_PARK_SMALL_BLOCKS,
+	TAP_OK(p.free[XT_KEPT_SMALL] == XT_KEPT_SMALL_BLOCKS &&
+		       p.fresh[XT_KEPT_SMALL] < XT_KEPT_SMALL_BLOCKS,
 	       "blocks are used again");
-	xt_park_pool_free(&p);
+	xt_kept_pool_free(&p);
 }
 
 /* Other flows hold all blocks for small packets. */
@@ -373,13 +373,13 @@ static void test_no_blocks(void)
 	begin(false);
 	xt_list_init(&taken);
 	for (unsigned i = 1; i <= OTHERS; i++)
-		take_blocks(&h->engine->parked, i, &taken);
+		take_blocks(&h->engine->kept, i, &taken);
 	no_room = true;
 	post(&a, 2, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
 	ring(&a);
-	TAP_OK(h->engine->counters.rx_park_lost == 1 && !allocated,
+	TAP_OK(h->engine->counters.rx_held_lost == 1 && !allocated,
 	       "a packet that can neither be written nor kept is lost");
-	put_blocks(&h->engine->parked, &taken);
+	put_blocks(&h->engine->kept, &taken);
 	no_room = false;
 	xt_mem_io_room(h->engine, &pool);
 	h->now += 2000000;

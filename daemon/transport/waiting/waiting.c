@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "daemon/transport/engine.h"
 #include "daemon/transport/qp.h"
-#include "parked.h"
+#include "kept.h"
 #include "posted.h"
 
-void xt_park_init(struct xt_qp *qp)
+void xt_waiting_init(struct xt_qp *qp)
 {
-	struct xt_park *p = &qp->park;
+	struct xt_waiting *p = &qp->waiting;
 	unsigned i;
 
 	xt_list_init(&p->resume_link);
@@ -22,9 +22,9 @@ void xt_park_init(struct xt_qp *qp)
 		xt_reads_init(&p->reads[i], qp, i);
 }
 
-void xt_park_stop(struct xt_qp *qp)
+void xt_waiting_stop(struct xt_qp *qp)
 {
-	struct xt_park *p = &qp->park;
+	struct xt_waiting *p = &qp->waiting;
 	unsigned i;
 
 	p->stops++;
@@ -38,44 +38,44 @@ void xt_park_stop(struct xt_qp *qp)
 		p->held[i] = false;
 	}
 	xt_list_move_all(&qp->engine->dropped, &p->known);
-	for (i = 0; i < XT_PARK_SIZES; i++) {
-		qp->flow->parked[i] -= p->blocks[i];
+	for (i = 0; i < XT_KEPT_SIZES; i++) {
+		qp->flow->kept[i] -= p->blocks[i];
 		p->blocks[i] = 0;
 	}
 	p->busy = false;
 }
 
-void xt_park_free(struct xt_engine *e, unsigned most)
+void xt_kept_free_dropped(struct xt_engine *e, unsigned most)
 {
-	struct xt_parked *item;
+	struct xt_kept *item;
 
 	for (; most && !xt_list_empty(&e->dropped); most--) {
-		item = (struct xt_parked *)e->dropped.next;
+		item = (struct xt_kept *)e->dropped.next;
 		xt_list_del(&item->link);
-		xt_park_pool_put(&e->parked, item);
+		xt_kept_pool_put(&e->kept, item);
 	}
 }
 
-void xt_park_set_flow(struct xt_qp *qp, struct xt_flow *flow)
+void xt_waiting_set_flow(struct xt_qp *qp, struct xt_flow *flow)
 {
-	for (unsigned i = 0; i < XT_PARK_SIZES; i++) {
-		qp->flow->parked[i] -= qp->park.blocks[i];
-		flow->parked[i] += qp->park.blocks[i];
+	for (unsigned i = 0; i < XT_KEPT_SIZES; i++) {
+		qp->flow->kept[i] -= qp->waiting.blocks[i];
+		flow->kept[i] += qp->waiting.blocks[i];
 	}
 }
 
 /* ---- packets ------------------------------------------------------------------------------- */
 
-struct xt_parked *xt_parked_take_block(struct xt_qp *qp, uint32_t len)
+struct xt_kept *xt_kept_take_block(struct xt_qp *qp, uint32_t len)
 {
-	const uint32_t *blocks = qp->park.blocks;
+	const uint32_t *blocks = qp->waiting.blocks;
 
-	if (blocks[XT_PARK_SMALL] + blocks[XT_PARK_LARGE] == XT_PARK_QP_MAX)
+	if (blocks[XT_KEPT_SMALL] + blocks[XT_KEPT_LARGE] == XT_KEPT_QP_MAX)
 		return NULL;
-	return xt_park_pool_take(&qp->engine->parked, qp->flow->parked, len);
+	return xt_kept_pool_take(&qp->engine->kept, qp->flow->kept, len);
 }
 
-void xt_parked_copy(struct xt_parked_rx *item, const struct xt_rx *rx, uint32_t len)
+void xt_kept_copy(struct xt_kept_rx *item, const struct xt_rx *rx, uint32_t len)
 {
 	const struct xt_frame *f = rx->frame;
 	uint32_t i, run, at = 0;

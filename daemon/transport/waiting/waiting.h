@@ -3,32 +3,32 @@
  * The part of a QP that is not done yet: packets that are kept, and accesses to memory that have to
  * be waited for.
  *
- * Kept packets are copied to blocks (park_pool.h). Most came early (rc/early.h). One that has its
+ * Kept packets are copied to blocks (kept_pool.h). Most came early (rc/early.h). One that has its
  * turn may be *held*: it cannot be executed now, because there is no staging memory, or because it
  * must not come before posted writes (posted.h). Nothing of it was done, so it is the same as one
  * that comes later. It is tried again when the QP is resumed. Packets beyond the limits are lost,
  * as in a network.
  */
-#ifndef XT_PARK_H
-#define XT_PARK_H
+#ifndef XT_WAITING_H
+#define XT_WAITING_H
 
 #include "daemon/transport/base/list.h"
 #include "daemon/transport/memory/put.h"
 #include "daemon/transport/memory/reads.h"
-#include "park_pool.h"
+#include "kept_pool.h"
 
 struct xt_engine;
 struct xt_flow;
 
 /* Limit for the blocks of kept packets of a QP. The flow of the QP has a limit as well. */
-#define XT_PARK_QP_MAX 512
+#define XT_KEPT_QP_MAX 512
 
-struct xt_park {
+struct xt_waiting {
 	bool busy;			     /* packets are kept, or writes posted */
-	struct xt_list kept[XT_QP_SIDES];    /* struct xt_parked in the order of their execution */
+	struct xt_list kept[XT_QP_SIDES];    /* struct xt_kept in the order of their execution */
 	bool held[XT_QP_SIDES];		     /* the first of them is */
 	struct xt_list known;		     /* one struct xt_known or none, see place_request.c */
-	uint32_t blocks[XT_PARK_SIZES];	     /* of packets */
+	uint32_t blocks[XT_KEPT_SIZES];	     /* of packets */
 	struct xt_list posted[XT_QP_SIDES];  /* struct xt_mem_io, in the order of PSNs */
 	uint32_t posted_mapped[XT_QP_SIDES]; /* number of these to mapped memory */
 	uint32_t acked;		 /* PSN behind the last one acknowledged while writes were posted */
@@ -39,19 +39,19 @@ struct xt_park {
 	struct xt_list resume_link; /* in engine->resumed */
 };
 
-void xt_park_init(struct xt_qp *qp);
-/* Gives up all accesses and drops all packets, which xt_park_free() frees. */
-void xt_park_stop(struct xt_qp *qp);
+void xt_waiting_init(struct xt_qp *qp);
+/* Gives up all accesses and drops all packets, which xt_kept_free_dropped() frees. */
+void xt_waiting_stop(struct xt_qp *qp);
 /* Frees the blocks of up to @most packets that were dropped. */
-void xt_park_free(struct xt_engine *e, unsigned most);
+void xt_kept_free_dropped(struct xt_engine *e, unsigned most);
 
 /* The QP moves to another flow of its engine. */
-void xt_park_set_flow(struct xt_qp *qp, struct xt_flow *flow);
+void xt_waiting_set_flow(struct xt_qp *qp, struct xt_flow *flow);
 
 /* Returns true if packets of a side are kept. */
-static inline bool xt_keeps(const struct xt_park *p, enum xt_qp_side side)
+static inline bool xt_keeps(const struct xt_waiting *p, enum xt_qp_side side)
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->kept[side]);
 }
 
-#endif /* XT_PARK_H */
+#endif /* XT_WAITING_H */
