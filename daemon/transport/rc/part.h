@@ -80,8 +80,7 @@ struct xt_requester {
 	 * they have ended. Bytes of full pieces; 0: no
 	 */
 	uint32_t posted;
-	uint32_t
-		peer_stops; /* loopback: xt_waiting.stops of the peer when writes were posted last */
+	uint32_t peer_stops; /* loopback: xt_waiting.stops of the peer when writes were posted */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	uint8_t wait;	      /* enum xt_wait */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Memory for the packets that are kept by the QPs of an engine. It is allocated with the engine, so that a worker
- * never allocates memory for a packet; pages that were never used take no memory.
+ * Memory for the packets that QPs of an engine keep. It is allocated with the engine, so that a
+ * worker never allocates memory for a packet; pages that were never used take no memory.
  *
  * A flow may hold at most half of the blocks of a size, and no more than are free. Each of n flows
- * that take what they can gets one block in n + 1, so that a flow that begins to keep packets always
+ * that take what they can gets one block in n + 1, so that a flow that begins to keep some always
  * finds some (A. K. Choudhury and E. L. Hahne, 1998: dynamic thresholds).
  */
 #ifndef XT_KEPT_POOL_H
