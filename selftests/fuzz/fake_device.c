@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "daemon/datapath/grace.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/faults/faults.h"
 #include "daemon/io/io.h"
@@ -483,6 +484,22 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
 {
 	xd_worker_resume(ws, index);
+}
+
+uint64_t xd_grace_mark(struct xd_workers *ws)
+{
+	return 0;
+}
+
+bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
+{
+	return !__atomic_load_n(&fake.in_round, __ATOMIC_ACQUIRE);
+}
+
+void xd_grace_wait(struct xd_workers *ws, uint64_t mark)
+{
+	while (!xd_grace_over(ws, mark))
+		usleep(100);
 }
 
 void xd_worker_flush(struct xd_workers *ws, uint32_t index)
