@@ -251,9 +251,7 @@ static void on_ticket(struct xd_served *p)
 		return;
 	}
 	xd_fds_close(p->files, p->n_files);
-	if (!xd_helper_may_block(&p->request))
-		serve(p);
-	else if (start_thread(p, serve_in_thread))
+	if (start_thread(p, serve_in_thread))
 		serve_in_thread(p);
 }
 

@@ -203,7 +203,6 @@ static void build_run(struct xd_client_job *job)
 		.fds = b->fds,
 		.dm = b->dm_bytes,
 		.ticket = job->client->ticket,
-		.quota = &job->client->user->fds,
 		.absent = &job->client->objects->memory.absent,
 	};
 
