@@ -43,9 +43,15 @@ static void unmap_run(struct xd_client_job *job)
 	mr->mem = NULL;
 }
 
+void xd_key_free(struct xd_client *c, struct xt_key *key)
+{
+	xd_tables_del_key(c->dev->tables, key->index);
+	xt_keys_release(c->dev->shared.keys, key);
+}
+
 static void free_unmapped(struct xd_client *c, struct xd_mr *mr)
 {
-	xt_keys_release(c->dev->shared.keys, mr->key);
+	xd_key_free(c, mr->key);
 	xd_shm_free(c, &mr->lists);
 	xd_user_uncharge(c, mr->charged);
 	if (mr->reply)
@@ -84,14 +90,14 @@ static void unmap_done(struct xd_client_job *job)
 	xd_ending_wait(job->client, &mr->ending);
 }
 
-/* The key was withdrawn. The index cannot be in use again: it was not released yet. */
+/* The key was withdrawn. */
 static void end_mr(struct xd_mr *mr, bool reply)
 {
 	struct xd_client *c = mr->obj.client;
 	struct xd_workers *ws = c->dev->workers;
+	bool blocks;
 
 	mr->grace = xd_grace_mark(ws);
-	xd_tables_del_key(c->dev->tables, mr->key->index);
 	mr->pd->obj.refs--;
 	if (mr->dm)
 		mr->dm->obj.refs--;
@@ -99,10 +105,9 @@ static void end_mr(struct xd_mr *mr, bool reply)
 	mr->reply = reply;
 	mr->unmap.run = unmap_run;
 	mr->unmap.done = unmap_done;
-	if ((mr->mem && mr->mem->mappings) || !xd_grace_over(ws, mr->grace))
-		xd_client_add_job(c, &mr->unmap);
-	else
-		xd_client_do_job(c, &mr->unmap);
+	blocks = (mr->mem && mr->mem->mappings) || !xd_grace_over(ws, mr->grace);
+	/* windows that were bound to the region are freed first */
+	xd_client_do_job_in_turn(c, &mr->unmap, blocks);
 }
 
 static void free_mr(struct xd_object *obj)

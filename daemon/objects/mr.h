@@ -31,6 +31,11 @@ struct xd_mr {
 
 extern const struct xd_kind_ops xd_mr_ops;
 
+/*
+ * Frees a key that was withdrawn, after the grace period: a worker that uses it in its round may
+ * change it, and update its entry in XDP's map.
+ */
+void xd_key_free(struct xd_client *c, struct xt_key *key);
 /* Returns the R_Key, 0 if peers cannot use the region. */
 uint32_t xd_mr_rkey(const struct xd_mr *mr);
 

@@ -79,7 +79,7 @@ static void grace_done(struct xd_client_job *job)
 
 	xd_ending_region(&mw->ending, region ? (struct xd_mem *)region->mem : NULL);
 	unbind(c, mw->key);
-	xt_keys_release(c->dev->shared.keys, mw->key);
+	xd_key_free(c, mw->key);
 	mw->ending.then = freed;
 	xd_ending_wait(c, &mw->ending);
 }
@@ -94,14 +94,9 @@ static void free_window(struct xd_mw *mw, bool reply)
 	xd_object_del(&mw->obj);
 	xt_keys_withdraw(c->dev->shared.keys, mw->key);
 	mw->grace = xd_grace_mark(ws);
-	/* The index cannot be in use again: it was not released yet. */
-	xd_tables_del_key(c->dev->tables, mw->key->index);
 	mw->job.run = grace_run;
 	mw->job.done = grace_done;
-	if (xd_grace_over(ws, mw->grace))
-		xd_client_do_job(c, &mw->job);
-	else
-		xd_client_add_job(c, &mw->job);
+	xd_client_do_job_in_turn(c, &mw->job, !xd_grace_over(ws, mw->grace));
 }
 
 static void free_mw(struct xd_object *obj)

@@ -330,20 +330,28 @@ static void check_rereg(struct conn *c, uint32_t pd)
 	MUST(!ask_handle(c, XR_MSG_DEREG_MR, q.handle));
 }
 
-static void check_dealloc(struct conn *c, uint32_t pd)
+/* Returns a window of type 1 in the state after an engine has bound it to a region. */
+static struct xr_alloc_mw_rep bound_window(struct conn *c, uint32_t pd, struct xt_key *region)
 {
-	struct xr_handle_req q = { .handle = register_used(c, pd, RW | XR_ACCESS_MW_BIND) };
-	struct xt_key *region = the_mr(c)->key, *window;
 	struct xr_alloc_mw_rep mw;
+	struct xt_key *window;
 
 	MUST(!alloc_mw(c, pd, IBV_MW_TYPE_1));
 	mw = *(struct xr_alloc_mw_rep *)c->body;
 	window = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mw.rkey));
-	/* the state after an engine has bound the window */
 	window->parent = region;
 	window->mem = region->mem;
 	window->entry.state = XR_KEY_VALID;
 	region->windows = 1;
+	return mw;
+}
+
+static void check_dealloc(struct conn *c, uint32_t pd)
+{
+	struct xr_handle_req q = { .handle = register_used(c, pd, RW | XR_ACCESS_MW_BIND) };
+	struct xt_key *region = the_mr(c)->key;
+	struct xr_alloc_mw_rep mw = bound_window(c, pd, region);
+
 	check_waits(c, region->mem, "DEALLOC_MW", XR_MSG_DEALLOC_MW,
 		    &(struct xr_handle_req){ .handle = mw.handle }, sizeof(q));
 	MUST(!ask_handle(c, XR_MSG_DEREG_MR, q.handle));
@@ -439,6 +447,25 @@ static void test_rounds(void)
 	TAP_OK(nothing_left(), "nothing is left of keys that were freed in a round");
 }
 
+/* The round ends when the window was freed, before the region is. */
+static void test_order(void)
+{
+	struct xt_key *region;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	send_memory(&c, pd);
+	register_used(&c, pd, RW | XR_ACCESS_MW_BIND | XR_ACCESS_ON_DEMAND);
+	region = the_mr(&c)->key;
+	bound_window(&c, pd, region);
+	fake.busy = 1;
+	disconnect(&c);
+	TAP_OK(!region->windows && nothing_left(),
+	       "at the end of a client, a region is freed after its windows");
+}
+
 /* ---- the reserved L_Key ---------------------------------------------------------------- */
 
 static int ask_lkey(struct conn *c)
@@ -531,6 +558,7 @@ int main(void)
 	test_written();
 	test_used();
 	test_rounds();
+	test_order();
 	test_reserved();
 	test_privilege();
 
