@@ -33,6 +33,12 @@ static void set_state(struct xt_key *key, uint8_t state)
 	__atomic_store_n(&key->entry.state, state, __ATOMIC_RELEASE);
 }
 
+/* The control thread reads it for lists. */
+static void set_variant(struct xr_key_entry *entry, uint32_t key)
+{
+	__atomic_store_n(&entry->variant, XR_KEY_VARIANT(key), __ATOMIC_RELAXED);
+}
+
 static void quiesce(struct xt_engine *e)
 {
 	if (e->ops->quiesce_keys)
@@ -271,7 +277,7 @@ static void attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *paren
 {
 	struct xr_key_entry *e = &window->entry;
 
-	e->variant = XR_KEY_VARIANT(w->bind.new_rkey);
+	set_variant(e, w->bind.new_rkey);
 	if (!parent)
 		return;
 	window->parent = parent;
@@ -455,7 +461,7 @@ static void make_valid(struct xt_engine *e, struct xt_key *key, const struct xt_
 	key->entry.va = w->remote_addr;
 	key->entry.length = w->bind_len;
 	key->entry.access = w->reg.access;
-	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
+	set_variant(&key->entry, w->reg.key);
 	set_state(key, XR_KEY_VALID);
 	mirror(e, key);
 }

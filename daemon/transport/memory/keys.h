@@ -84,7 +84,7 @@ void xt_keys_release(struct xt_keys *keys, struct xt_key *key);
 struct xt_key *xt_keys_alloc(struct xt_keys *keys);
 static inline uint32_t xt_key_value(const struct xt_key *key)
 {
-	return XR_KEY(key->index, key->entry.variant);
+	return XR_KEY(key->index, __atomic_load_n(&key->entry.variant, __ATOMIC_RELAXED));
 }
 /* Returns the key of an index, in any state; NULL: there is none. Valid for the rest of a round. */
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
