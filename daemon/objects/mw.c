@@ -45,7 +45,8 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 /* Before engines have ended their rounds, one of them may be about to bind the window. */
 static void grace_run(struct xd_client_job *job)
 {
-	xd_grace_wait(job->client->dev->workers, container_of(job, struct xd_mw, job)->grace);
+	xd_grace_wait(job->client->dev->workers,
+		      container_of(job, struct xd_mw, ending.job)->grace);
 }
 
 /* A window of type 2 is in a list of its QP, which belongs to the QP's engine. */
@@ -73,7 +74,7 @@ static void freed(struct xd_client *c, struct xd_ending *e)
 
 static void grace_done(struct xd_client_job *job)
 {
-	struct xd_mw *mw = container_of(job, struct xd_mw, job);
+	struct xd_mw *mw = container_of(job, struct xd_mw, ending.job);
 	struct xd_client *c = job->client;
 	const struct xt_key *region = mw->key->parent;
 
@@ -94,9 +95,9 @@ static void free_window(struct xd_mw *mw, bool reply)
 	xd_object_del(&mw->obj);
 	xt_keys_withdraw(c->dev->shared.keys, mw->key);
 	mw->grace = xd_grace_mark(ws);
-	mw->job.run = grace_run;
-	mw->job.done = grace_done;
-	xd_client_do_job_in_turn(c, &mw->job, !xd_grace_over(ws, mw->grace));
+	mw->ending.job.run = grace_run;
+	mw->ending.job.done = grace_done;
+	xd_client_do_job_in_turn(c, &mw->ending.job, !xd_grace_over(ws, mw->grace));
 }
 
 static void free_mw(struct xd_object *obj)

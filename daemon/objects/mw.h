@@ -12,11 +12,11 @@ struct xt_key;
 struct xd_mw {
 	struct xd_object obj;
 	struct xd_pd *pd;
-	struct xt_key *key;	  /* its entry has the range that the window is bound to */
-	struct xd_client_job job; /* waits until engines do not use the key */
-	uint64_t grace;		  /* when it was withdrawn, see daemon/datapath/grace.h */
-	bool reply;		  /* a DEALLOC_MW waits for the end: reply then */
-	struct xd_ending ending;  /* of accesses to the range */
+	struct xt_key *key; /* its entry has the range that the window is bound to */
+	uint64_t grace;	    /* when it was withdrawn, see daemon/datapath/grace.h */
+	bool reply;	    /* a DEALLOC_MW waits for the end: reply then */
+	/* of accesses to that range; before, its job waits for the grace period */
+	struct xd_ending ending;
 };
 
 extern const struct xd_kind_ops xd_mw_ops;
