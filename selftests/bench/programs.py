@@ -481,8 +481,8 @@ class Local(Senders):
                 started.append(server)
                 if not wait_until(lambda: hosts.listens(server, port) or server.poll() is not None, TIME_LIMIT):
                     raise Failed(f"{server.command}: does not listen")
-            clients = [hosts.spawn("a", self.command(hosts, tools, "write", "a", PORT + vector, ADDRESS["a"], self.seconds, self.size,
-                                                     vector)) for vector in range(2)]
+            more = (ADDRESS["a"], self.seconds, self.size)
+            clients = [hosts.spawn("a", self.command(hosts, tools, "write", "a", PORT + vector, *more, vector)) for vector in range(2)]
             started += clients
             load = watch(Recorder({"server worker": hosts.daemon["a"], **{f"client {i}": c.pid for i, c in enumerate(clients)}}),
                          clients[0], lambda: True)

@@ -292,7 +292,8 @@ ROWS = [
     row("life", "idle", Life(), WIDE),
 
     row("regions", "regions", Regions(), WIDE, own("value", "<=", 100)),
-    *[row(f"regions-beside-{n}", "regions", RegionsBesideStream(), layout, own("register", "<=", 1000), own("deregister", "<=", 1000))
+    *[row(f"regions-beside-{n}", "regions", RegionsBesideStream(), layout, own("register", "<=", 1000),
+          own("deregister", "<=", 1000))
       for n, layout in ((1, WIDE), *MANY_QUEUES.items())],
 
     # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=workers, T=direct, T=programs,
