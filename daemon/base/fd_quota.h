@@ -32,22 +32,17 @@ static inline void xd_fds_put(struct xd_fd_quota *q, uint32_t n)
 		__atomic_sub_fetch(&q->used, n, __ATOMIC_RELAXED);
 }
 
-/* Takes all n or none; returns false if more than the limit divided by `parts` would be in use. */
-static inline bool xd_fds_take_part(struct xd_fd_quota *q, uint32_t n, uint32_t parts)
+/* Takes all n or none; returns false if more than the limit would be in use. */
+static inline bool xd_fds_take(struct xd_fd_quota *q, uint32_t n)
 {
 	struct xd_fd_quota *at;
 	bool fits = true;
 
 	for (at = q; at; at = at->parent)
-		fits &= __atomic_add_fetch(&at->used, n, __ATOMIC_RELAXED) <= at->limit / parts;
+		fits &= __atomic_add_fetch(&at->used, n, __ATOMIC_RELAXED) <= at->limit;
 	if (!fits)
 		xd_fds_put(q, n);
 	return fits;
-}
-
-static inline bool xd_fds_take(struct xd_fd_quota *q, uint32_t n)
-{
-	return xd_fds_take_part(q, n, 1);
 }
 
 #endif /* XD_FD_QUOTA_H */

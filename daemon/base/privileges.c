@@ -22,7 +22,7 @@
  */
 static const cap_value_t helper[] = {
 	CAP_NET_ADMIN,		/* resolving a neighbour (RTM_NEWNEIGH), SO_RCVBUFFORCE */
-	CAP_NET_RAW,		/* AF_XDP sockets, whose umems pin memory */
+	CAP_NET_RAW,		/* taking sockets of loans from their interface */
 	CAP_SYS_PTRACE,		/* lookup in /proc/PID/map_files of other users' processes */
 	CAP_CHECKPOINT_RESTORE, /* following the links there */
 	CAP_DAC_OVERRIDE,	/* opening shared memory that only its owner may open */

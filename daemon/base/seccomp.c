@@ -73,6 +73,7 @@ static const struct rule allowed[] = {
 	IF(ALL, mmap, 2, PROT_EXEC, 0), IF(ALL, mprotect, 2, PROT_EXEC, 0),
 	FOR(MAIN, mincore), FOR(MAIN, ftruncate), FOR(MAIN, fallocate),
 	FOR(MAIN | HELP, memfd_create), FOR(MAIN, userfaultfd),
+	FOR(MAIN, mlock2), FOR(MAIN, munlock),
 	/* descriptors and files */
 	FOR(ALL, read), FOR(ALL, write), FOR(ALL, readv), FOR(ALL, writev),
 	FOR(ALL, pread64), FOR(ALL, pwrite64), FOR(ALL, preadv), FOR(ALL, pwritev),
@@ -98,7 +99,7 @@ static const struct rule allowed[] = {
 	FOR(ALL, futex), FOR(ALL, nanosleep), FOR(ALL, clock_nanosleep), FOR(ALL, restart_syscall),
 	/* sockets; connecting is over. Ports are bound for programs that borrow sockets. */
 	IF(MAIN, socket, 0, ~0u, AF_UNIX), IF(MAIN | HELP, socket, 0, ~0u, AF_INET),
-	IF(MAIN, socket, 0, ~0u, AF_INET6), IF(HELP, socket, 0, ~0u, AF_XDP),
+	IF(MAIN, socket, 0, ~0u, AF_INET6),
 	FOR(MAIN | HELP, socketpair), FOR(MAIN | HELP, accept4), FOR(MAIN | HELP, shutdown),
 	FOR(MAIN, getsockname), FOR(MAIN, bind),
 	/* programs that use sockets by an io_uring of their own */

@@ -96,3 +96,11 @@ void xd_client_do_job(struct xd_client *c, struct xd_client_job *job)
 	job->run(job);
 	job->done(job);
 }
+
+void xd_client_do_job_in_turn(struct xd_client *c, struct xd_client_job *job, bool blocks)
+{
+	if (blocks || c->jobs.first)
+		xd_client_add_job(c, job);
+	else
+		xd_client_do_job(c, job);
+}

@@ -42,5 +42,7 @@ void xd_client_add_next_job(struct xd_client *c, struct xd_client_job *job);
  * Runs a job at once in this thread. For jobs that neither block nor use descriptors of the client.
  */
 void xd_client_do_job(struct xd_client *c, struct xd_client_job *job);
+/* The same, but as xd_client_add_job() if it would block, or if jobs wait that must come before. */
+void xd_client_do_job_in_turn(struct xd_client *c, struct xd_client_job *job, bool blocks);
 
 #endif /* XD_CLIENT_JOBS_H */

@@ -58,6 +58,7 @@ static void begin_round(struct xd_worker *w, struct round *r)
 	const struct xd_worker_memory *memory = &w->all->memory;
 
 	pthread_mutex_lock(&w->lock);
+	xd_round_begin(w);
 	xd_worker_keys_begin(w);
 	if (memory->begin_round)
 		memory->begin_round(memory->movers, w->index);
@@ -245,6 +246,7 @@ static void end_round(struct xd_worker *w, const struct round *r)
 	w->idle = !r->worked && !r->received;
 	w->carried_one = !r->received && carried_within_host(w) - r->carried == 1;
 	xd_worker_keys_end(w);
+	xd_round_end(w);
 	xd_worker_unlock(w);
 }
 

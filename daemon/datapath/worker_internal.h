@@ -6,6 +6,7 @@
  *   worker_ops.c      callbacks of the engine
  *   worker_idle.c     between rounds: spins, sleeps, waits for the end of a pause
  *   worker_lock.c     locks of other workers, for loopback
+ *   grace.c           waits for the end of rounds
  *   worker_self.c     frames to QPs of this device
  *   worker_faults.c   injected faults
  *   worker_capture.c  packet capture
@@ -32,7 +33,10 @@ struct xd_workers {
 	struct xd_worker *worker[XR_MAX_WORKERS];
 	unsigned int count;
 	struct xd_faults *faults;
-	bool paused; /* the control thread holds every worker's lock */
+	struct {
+		uint64_t begun, ended; /* numbers of the last periods; atomic */
+	} grace;		       /* see grace.h */
+	bool paused;		       /* the control thread holds every worker's lock */
 
 	/* of the control thread */
 	unsigned int pause_depth;
@@ -59,6 +63,8 @@ struct xd_injection {
 
 struct xd_worker {
 	pthread_mutex_t lock;	      /* held during a round */
+	uint32_t round;		      /* odd in a round; atomic, a futex */
+	uint32_t round_awaited;	      /* threads that wait for the end of a round; atomic */
 	uint64_t key_use;	      /* odd while keys that were looked up may be in use; atomic */
 	uint32_t pause;		      /* futex: enum xd_pause */
 	struct xd_worker *waiter;     /* waits in its round for a lock that this one has; atomic */
@@ -119,6 +125,12 @@ void xd_worker_stop(struct xd_worker *w);
 bool xd_worker_join(struct xd_worker *w, const struct timespec *until);
 /* Afterwards no packet is received or sent. The thread does not run, or the process ends soon. */
 void xd_worker_close_socket(struct xd_worker *w);
+
+/* ---- grace.c ---- */
+
+/* Enclose every round, and what the control thread does in the worker's place. */
+void xd_round_begin(struct xd_worker *w);
+void xd_round_end(struct xd_worker *w);
 
 /* ---- worker_ops.c ---- */
 

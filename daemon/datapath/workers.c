@@ -117,6 +117,7 @@ void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 	pthread_mutex_lock(&w->lock);
 	ws->paused_at = w->now = xd_now();
 	ws->paused_one = w;
+	xd_round_begin(w);
 	xd_worker_keys_begin(w);
 }
 
@@ -134,6 +135,7 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 	ws->paused_one = NULL;
 	ws->changed_while_paused = false;
 	xd_worker_keys_end(w);
+	xd_round_end(w);
 	release(w, changed);
 	end_pause(ws, &ws->pauses.one);
 	let_run(w);

@@ -110,11 +110,6 @@ int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write)
 			   });
 }
 
-int xd_helper_xdp_socket(int ticket)
-{
-	return ask(ticket, &(struct xd_helper_request){ .op = XD_HELPER_XDP_SOCKET });
-}
-
 int xd_helper_ring(int ticket, uint32_t ring, uint32_t slot, const int *fds, uint32_t n,
 		   enum xd_ring_step *step)
 {

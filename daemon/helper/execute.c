@@ -95,28 +95,7 @@ static int open_mapped(const struct xd_helper_peer *p, const struct xd_helper_re
 	return fd;
 }
 
-/* ---- other requests -------------------------------------------------------------- */
-
-static int open_xdp_socket(void)
-{
-	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-
-	return fd < 0 ? -errno : fd;
-}
-
 int xd_helper_execute(const struct xd_helper_peer *p, const struct xd_helper_request *r)
 {
-	switch (r->op) {
-	case XD_HELPER_OPEN_MAPPED:
-		return open_mapped(p, r);
-	case XD_HELPER_XDP_SOCKET:
-		return open_xdp_socket();
-	default:
-		return -EINVAL;
-	}
-}
-
-bool xd_helper_may_block(const struct xd_helper_request *r)
-{
-	return r->op == XD_HELPER_OPEN_MAPPED;
+	return r->op == XD_HELPER_OPEN_MAPPED ? open_mapped(p, r) : -EINVAL;
 }

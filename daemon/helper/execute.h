@@ -25,7 +25,5 @@ void xd_helper_peer_close(struct xd_helper_peer *p);
 
 /* Executes the request of a ticket. May block. Returns a descriptor or -errno. */
 int xd_helper_execute(const struct xd_helper_peer *p, const struct xd_helper_request *r);
-/* Returns true if the request can wait for the program. */
-bool xd_helper_may_block(const struct xd_helper_request *r);
 
 #endif /* XD_HELPER_EXECUTE_H */

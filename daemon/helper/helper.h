@@ -70,7 +70,6 @@ struct xd_mapped {
 };
 /* -EINVAL: the file is not on tmpfs or hugetlbfs; -EACCES: the program may not open it. */
 int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write);
-int xd_helper_xdp_socket(int ticket);
 /*
  * Restricts the io_uring of a program to sending and receiving, registers sockets as its fixed
  * files in this order, and enables it. The first one receives. After an error, *step says which

@@ -31,7 +31,6 @@ enum xd_helper_op {
 
 	/* By a ticket. The reply has a descriptor if its status is 0. */
 	XD_HELPER_OPEN_MAPPED, /* the file of a shared mapping */
-	XD_HELPER_XDP_SOCKET,  /* an AF_XDP socket, to pin memory */
 	/*
 	 * Give the program the use of sockets by an io_uring that it has. No descriptor in the
 	 * reply. Descriptors: the one that receives, which the helper keeps until REPLACE or the

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include "steer.h"
 
 #define STACK 65536
+#define LINGER_MS 100 /* so long a thread waits for the next request of its program */
 /* Threads that execute RING for one user: as many as there are slots */
 #define USER_RINGS XD_HELPER_SLOTS
 
@@ -80,12 +82,42 @@ static void serve(struct xd_served *p)
 		close(fd);
 }
 
-/* Gives the program back, which may be freed at once. */
+/* Whatever the ticket brings that is no request to open a file is left to the main thread. */
+static bool follows(const struct xd_served *p)
+{
+	struct pollfd ticket = { .fd = p->ticket, .events = POLLIN };
+	const int flags = MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT;
+	struct xd_helper_request r;
+
+	return poll(&ticket, 1, LINGER_MS) == 1 &&
+	       recv(p->ticket, &r, sizeof(r), flags) == sizeof(r) && r.op == XD_HELPER_OPEN_MAPPED;
+}
+
+/* Returns false after an error, which ends the ticket. */
+static bool receive_next(struct xd_served *p)
+{
+	p->n_files = XD_RING_FILES;
+	if (xd_message_receive(p->ticket, &p->request, sizeof(p->request), p->files, &p->n_files,
+			       MSG_DONTWAIT)) {
+		shutdown(p->ticket, SHUT_RDWR);
+		return false;
+	}
+	xd_fds_close(p->files, p->n_files);
+	return true;
+}
+
+/*
+ * Programs register several regions one after the other, and starting a thread takes longer than
+ * opening a file. So the thread waits for the next request. Then it gives the program back, which
+ * may be freed at once.
+ */
 static void *serve_in_thread(void *arg)
 {
 	struct xd_served *p = arg;
 
-	serve(p);
+	do {
+		serve(p);
+	} while (follows(p) && receive_next(p));
 	watch(p->state, p->ticket, p);
 	return NULL;
 }
@@ -251,10 +283,10 @@ static void on_ticket(struct xd_served *p)
 		return;
 	}
 	xd_fds_close(p->files, p->n_files);
-	if (!xd_helper_may_block(&p->request))
-		serve(p);
-	else if (start_thread(p, serve_in_thread))
-		serve_in_thread(p);
+	if (!start_thread(p, serve_in_thread))
+		return;
+	serve(p);
+	watch(p->state, p->ticket, p);
 }
 
 /* Takes over the ticket. */

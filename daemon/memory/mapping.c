@@ -3,34 +3,22 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/if_xdp.h>
 #include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/helper/helper.h"
 
-#define PAGE 4096u
 /*
- * Bytes that one socket pins. The kernel holds the lock of the daemon's address space while it
- * pins, which takes at most 30 ms for this size.
+ * Bytes of a mapping that are populated by one call. The kernel holds the lock of the daemon's
+ * address space meanwhile, which takes at most 30 ms for this size.
  */
-#define PIN_SLICE (256ull << 20)
-/*
- * Pins take descriptors until half of those of the user or of the device are in use. The others are
- * for what fails without: a program with many regions does not keep new ones from connecting.
- */
-#define PIN_PARTS 2
-/* Unpinning is asynchronous: memory that was just released may still count against the limit. */
-#define PIN_TRIES 20
-#define PIN_PAUSE_US 5000
+#define POPULATE_SLICE (256ull << 20)
 
 static struct xd_mem_totals totals; /* atomic */
 static uint32_t mappings;	    /* atomic */
@@ -43,98 +31,59 @@ void xd_mem_totals(struct xd_mem_totals *out)
 
 /* ---- pins ------------------------------------------------------------------------- */
 
-/* Returns the socket or -errno. */
-static int pin_slice(struct xd_mapping *m, int ticket, uint64_t off, uint64_t size)
-{
-	struct xdp_umem_reg reg = {
-		.addr = (uintptr_t)m->base + off,
-		.len = size,
-		.chunk_size = PAGE,
-	};
-	int fd = xd_helper_xdp_socket(ticket), tries, err;
-
-	if (fd < 0)
-		return fd;
-	for (tries = 0; setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)); tries++) {
-		err = -errno;
-		if ((err != -ENOBUFS && err != -ENOMEM) || tries == PIN_TRIES) {
-			close(fd);
-			return err;
-		}
-		usleep(PIN_PAUSE_US);
-	}
-	return fd;
-}
-
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #endif
 
-/*
- * Pinning faults in each page by itself; a read fault maps the pages around it as well. No absent
- * page is allocated, and any error shows again when the page is pinned.
- */
-static void map_pages(const struct xd_mapping *m, uint64_t off, uint64_t size)
+/* Maps the pages, the absence of which is an error: see refuse_absent_pages(). */
+static int populate(const struct xd_mapping *m)
 {
-	madvise(m->base + off, size, MADV_POPULATE_READ);
+	uint64_t off, size;
+
+	for (off = 0; off < m->size; off += size) {
+		size = m->size - off < POPULATE_SLICE ? m->size - off : POPULATE_SLICE;
+		if (madvise(m->base + off, size, MADV_POPULATE_READ))
+			return -errno;
+	}
+	return 0;
 }
 
-/* Logs once that this daemon may not pin memory at all, or not as much as it needs. */
+/* Logs once that this daemon may not pin as much memory as it needs. */
 static void log_unpinned(int err)
 {
 	static bool logged; /* atomic */
 
-	if (err != -EPERM && err != -EACCES && err != -EAFNOSUPPORT && err != -ENOBUFS)
-		return;
 	if (!__atomic_exchange_n(&logged, true, __ATOMIC_RELAXED))
-		xd_log(XD_NOTICE, "memory of programs is not pinned and can be swapped out: %s: %s",
-		       err == -ENOBUFS ? "RLIMIT_MEMLOCK" : "AF_XDP sockets", strerror(-err));
+		xd_log(XD_NOTICE,
+		       "memory of programs is not pinned and can be swapped out: RLIMIT_MEMLOCK: "
+		       "%s",
+		       strerror(-err));
 }
 
 /*
- * Failure is not an error: memory can be used without pins, as the next access brings back pages
- * that were swapped out. Descriptors may be scarce, and read-only memory cannot be pinned.
+ * Locks the pages that are mapped, now and later. Failure is not an error: memory can be used
+ * without pins, as the next access brings back pages that were swapped out.
  */
-bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota)
+static bool lock_pages(const struct xd_mapping *m)
 {
-	uint32_t slices = (m->size + PIN_SLICE - 1) / PIN_SLICE, i;
-	uint64_t off, size;
-	int fd;
-
-	m->pin = calloc(slices, sizeof(*m->pin));
-	if (!m->pin || !xd_fds_take_part(quota, slices, PIN_PARTS))
-		return false;
-	for (i = 0; i < slices; i++) {
-		off = i * PIN_SLICE;
-		size = m->size - off < PIN_SLICE ? m->size - off : PIN_SLICE;
-		map_pages(m, off, size);
-		fd = pin_slice(m, ticket, off, size);
-		if (fd < 0)
-			break;
-		m->pin[i] = fd;
-	}
-	if (i == slices) {
-		m->pins = slices;
-		__atomic_add_fetch(&totals.pinned, m->size, __ATOMIC_RELAXED);
+	if (!mlock2(m->base, m->size, MLOCK_ONFAULT))
 		return true;
-	}
-	m->absent = fd == -EFAULT;
-	log_unpinned(fd);
-	while (i)
-		close(m->pin[--i]);
-	xd_fds_put(quota, slices);
+	log_unpinned(-errno);
 	return false;
 }
 
-static void unpin(struct xd_mapping *m, struct xd_fd_quota *quota)
+bool xd_mapping_pin(struct xd_mapping *m)
 {
-	if (m->pins) {
-		xd_fds_put(quota, m->pins);
-		__atomic_sub_fetch(&totals.pinned, m->size, __ATOMIC_RELAXED);
-	}
-	while (m->pins)
-		close(m->pin[--m->pins]);
-	free(m->pin);
+	bool locked = lock_pages(m);
+	int err = populate(m);
+
+	m->absent = err == -EFAULT;
+	m->pinned = locked && !err;
+	if (m->pinned)
+		__atomic_add_fetch(&totals.pinned, m->size, __ATOMIC_RELAXED);
+	else if (locked)
+		munlock(m->base, m->size);
+	return m->pinned;
 }
 
 /* ---- absent pages ----------------------------------------------------------------- */
@@ -257,10 +206,11 @@ int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offse
 	return 0;
 }
 
-void xd_mapping_free(struct xd_mapping *m, struct xd_fd_quota *quota)
+void xd_mapping_free(struct xd_mapping *m)
 {
-	unpin(m, quota);
 	munmap(m->base, m->size);
+	if (m->pinned)
+		__atomic_sub_fetch(&totals.pinned, m->size, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&totals.mapped, m->size, __ATOMIC_RELAXED);
 }

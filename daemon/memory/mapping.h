@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Mappings of clients' files in the daemon. They are accessed by the functions of
- * transport/guard.h, and pinned by registering the mapped memory as umem of an AF_XDP socket that
- * has no other use.
+ * transport/guard.h. Their pages are locked in memory (mlock2(2)), so that they are not swapped out.
  *
  * Pages are charged to the memory cgroup of the process that allocates them, which must be the
  * client's. The daemon's access to an absent page is therefore an error: the mappings are
@@ -14,7 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/base/fd_quota.h"
 #include "file.h"
 
 struct xd_mapping {
@@ -23,8 +21,7 @@ struct xd_mapping {
 	uint64_t size;
 	bool sparse; /* pages can be absent, see struct xd_file */
 	bool absent; /* a page was when the mapping was to be pinned */
-	int *pin;    /* AF_XDP sockets */
-	uint32_t pins;
+	bool pinned;
 };
 
 /*
@@ -41,12 +38,12 @@ void xd_mapping_stop(void);
  */
 int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offset, uint64_t length,
 		   bool writable);
-void xd_mapping_free(struct xd_mapping *m, struct xd_fd_quota *quota);
+void xd_mapping_free(struct xd_mapping *m);
 /*
- * Pins the whole mapping or nothing, by sockets that the helper opens for that ticket; returns
- * false on failure, e.g. if a page is absent. The sockets count against quota.
+ * Maps all pages, and pins the whole mapping or nothing. Returns false if it is not pinned, e.g. if
+ * a page is absent.
  */
-bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota);
+bool xd_mapping_pin(struct xd_mapping *m);
 
 /* Bytes of all mappings */
 struct xd_mem_totals {

@@ -91,7 +91,7 @@ bool xd_mover_io_cancel(struct xt_mem_io *io);
 /*
  * For struct xt_mem_ops: a mark behind the accesses that were submitted so far, and whether one of
  * those before a mark has not ended, as far as the workers have noticed; false if the mover hangs.
- * mem NULL: to any region. m may be NULL. Any thread, after a pause of the workers or
+ * mem NULL: to any region. m may be NULL. Any thread, after a grace period or
  * quiesce_keys(), so that it sees what they have submitted.
  */
 uint32_t xd_mover_mark(const struct xd_mover *m);

@@ -249,9 +249,8 @@ static void pin_all(struct xd_mem *mem, const struct xd_mem_request *req)
 	uint32_t i;
 
 	for (i = 0; i < mem->mappings; i++) {
-		all &= xd_mapping_pin(&mem->mapping[i], req->ticket, mem->quota);
-		/* pinning read-only memory fails in the same way */
-		if (mem->mapping[i].absent && mem->writable)
+		all &= xd_mapping_pin(&mem->mapping[i]);
+		if (mem->mapping[i].absent)
 			xd_mem_absent(mem);
 	}
 	mem->pinned = all && !(mem->tiers & 1u << XR_SEG_PRIVATE);
@@ -263,7 +262,6 @@ static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
 
 	if (!mem)
 		return NULL;
-	mem->quota = req->quota;
 	mem->absent = req->absent;
 	mem->current = req->current;
 	mem->proc = xd_proc_get(req->proc);
@@ -352,7 +350,7 @@ void xd_mem_free(struct xd_mem *mem)
 	if (!mem)
 		return;
 	while (mem->mappings)
-		xd_mapping_free(&mem->mapping[--mem->mappings], mem->quota);
+		xd_mapping_free(&mem->mapping[--mem->mappings]);
 	xd_proc_put(mem->proc);
 	free(mem->mapping);
 	free(mem->xt.seg);

@@ -37,19 +37,17 @@ struct xd_mem_request {
 	uint32_t access; /* XR_ACCESS_* */
 	const struct xr_mr_segment *segment;
 	uint32_t segments;
-	const int *fds;		   /* of XR_SEG_FD; not taken over */
-	uint8_t *dm;		   /* the device memory of XR_SEG_DM */
-	struct xd_proc *proc;	   /* NULL if no segment needs it */
-	int ticket;		   /* of the program, for the helper; -1: none */
-	struct xd_fd_quota *quota; /* charged for sockets that pin; must outlive the region */
-	struct xd_absent *absent;  /* of the client; must outlive the region */
-	struct xd_proc **current;  /* the same; see struct xd_mem */
+	const int *fds;		  /* of XR_SEG_FD; not taken over */
+	uint8_t *dm;		  /* the device memory of XR_SEG_DM */
+	struct xd_proc *proc;	  /* NULL if no segment needs it */
+	int ticket;		  /* of the program, for the helper; -1: none */
+	struct xd_absent *absent; /* of the client; must outlive the region */
+	struct xd_proc **current; /* the same; see struct xd_mem */
 };
 
 struct xd_mem {
 	struct xt_mem xt; /* first: the engine passes it to the callbacks */
 	struct xd_proc *proc;
-	struct xd_fd_quota *quota;
 	struct xd_absent *absent;
 	/*
 	 * The client's address space, NULL: none was sent yet; atomic. It is that of a mapped

@@ -48,13 +48,26 @@ static bool qp_in_use(struct xd_workers *workers, const struct xd_ending *e)
 	return ending;
 }
 
+static bool accessed(const struct xd_ending *e)
+{
+	return xd_mover_in_use(xd_proc_mover(e->proc), e->mem, e->mark);
+}
+
+bool xd_ending_over(struct xd_ending *e)
+{
+	if (accessed(e))
+		return false;
+	xd_proc_put(e->proc);
+	return true;
+}
+
 static bool in_use(const struct xd_client *c, const struct xd_ending *e)
 {
 	if (c->ending)
 		return false;
 	if (e->qp)
 		return qp_in_use(c->dev->workers, e);
-	return xd_mover_in_use(xd_proc_mover(e->proc), e->mem, e->mark);
+	return accessed(e);
 }
 
 static void pause_run(struct xd_client_job *job)

@@ -7,6 +7,7 @@
 #ifndef XD_ENDING_H
 #define XD_ENDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/clients/client_jobs.h"
@@ -29,8 +30,8 @@ struct xd_ending {
 };
 
 /*
- * Notes the accesses to a region that were submitted so far. Nothing has begun to access it since
- * the workers were paused last, or they are paused.
+ * Notes the accesses to a region that were submitted so far. A grace period has passed since its
+ * key was withdrawn, or the workers are paused. Any thread
  */
 void xd_ending_region(struct xd_ending *e, const struct xd_mem *mem);
 /* The same for all memory of a process */
@@ -40,6 +41,8 @@ void xd_ending_all(struct xd_ending *e, struct xd_proc *proc);
  * If its client owns it, it must exist until the client is ending.
  */
 void xd_ending_qp(struct xd_ending *e, struct xt_qp *qp, uint32_t worker);
+/* Returns true if those to a region have ended: the structure needs nothing more. Any thread */
+bool xd_ending_over(struct xd_ending *e);
 /* Calls then() when they have ended: at once, or in a later job of the client. */
 void xd_ending_wait(struct xd_client *c, struct xd_ending *e);
 

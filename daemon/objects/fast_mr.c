@@ -82,35 +82,35 @@ static void set_fast(struct xd_mr *mr, uint32_t max_pages)
 	mr->key->piece = (struct xt_mem_piece *)(mr->mem->xt.seg + max_pages);
 }
 
-/* Sets *value with workers paused: a program that guesses the key can change it from then on. */
+/* Sets *value before the key is published: a program that guesses it can change it from then on. */
 static int new_key(struct xd_client *c, struct xd_mr *mr, uint8_t flags, uint32_t room,
 		   uint32_t *value)
 {
-	if (xt_keys_prepare(c->dev->shared.keys))
+	struct xt_keys *keys = c->dev->shared.keys;
+	struct xt_key *key = xt_keys_reserve(keys);
+	int err;
+
+	if (!key)
 		return -ENOMEM;
-	xd_workers_pause(c->dev->workers);
-	mr->key = xt_keys_alloc(c->dev->shared.keys);
-	if (mr->key) {
-		mr->key->entry.pd = mr->pd->id->number;
-		mr->key->entry.type = XR_KEY_MR;
-		mr->key->entry.flags = flags;
-		mr->key->mem = &mr->mem->xt;
-		mr->key->owner = &mr->obj;
-		if (flags & XR_KEYF_FAST)
-			set_fast(mr, room);
-		*value = xt_key_value(mr->key);
-	}
-	xd_workers_resume(c->dev->workers);
-	if (!mr->key)
-		return -ENOMEM;
-	return xd_tables_set_key(c->dev->tables, mr->key->index, &mr->key->entry);
+	mr->key = key;
+	key->entry.pd = mr->pd->id->number;
+	key->entry.type = XR_KEY_MR;
+	key->entry.flags = flags;
+	key->mem = &mr->mem->xt;
+	key->owner = &mr->obj;
+	if (flags & XR_KEYF_FAST)
+		set_fast(mr, room);
+	*value = xt_key_value(key);
+	err = xd_tables_set_key(c->dev->tables, key->index, &key->entry);
+	if (!err)
+		xt_keys_publish(keys, key);
+	return err;
 }
 
 /* Frees a region whose creation failed. */
 static void discard(struct xd_client *c, struct xd_mr *mr)
 {
-	if (mr->key)
-		xd_mr_drop_key(c, mr);
+	xt_keys_release(c->dev->shared.keys, mr->key);
 	xd_shm_free(c, &mr->lists);
 	xd_object_del(&mr->obj);
 	xd_mem_free(mr->mem);

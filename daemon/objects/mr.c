@@ -13,24 +13,13 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/io/tables.h"
 #include "daemon/memory/region.h"
 #include "client_memory.h"
 #include "dm.h"
 #include "objects.h"
 #include "pd.h"
-
-void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr)
-{
-	uint32_t index = mr->key->index;
-
-	xd_workers_pause(c->dev->workers);
-	xt_keys_release(c->dev->shared.keys, mr->key);
-	xd_workers_resume_no_wake(c->dev->workers);
-	mr->key = NULL;
-	/* The index cannot be in use again: only the control thread allocates keys. */
-	xd_tables_del_key(c->dev->tables, index);
-}
 
 uint32_t xd_mr_rkey(const struct xd_mr *mr)
 {
@@ -39,95 +28,106 @@ uint32_t xd_mr_rkey(const struct xd_mr *mr)
 
 /* ---- deregistration -------------------------------------------------------------- */
 
+/* Leaves the memory if accesses that were submitted before are still under way. */
 static void unmap_run(struct xd_client_job *job)
 {
-	xd_mem_free(container_of(job, struct xd_mr, unmap)->mem);
+	struct xd_mr *mr = container_of(job, struct xd_mr, unmap);
+
+	xd_grace_wait(job->client->dev->workers, mr->grace);
+	if (mr->reply) {
+		xd_ending_region(&mr->ending, mr->mem);
+		if (!xd_ending_over(&mr->ending))
+			return;
+	}
+	xd_mem_free(mr->mem);
+	mr->mem = NULL;
 }
 
-static void unmap_done(struct xd_client_job *job)
+void xd_key_free(struct xd_client *c, struct xt_key *key)
 {
-	struct xd_mr *mr = container_of(job, struct xd_mr, unmap);
-	struct xd_client *c = job->client;
+	xd_tables_del_key(c->dev->tables, key->index);
+	xt_keys_release(c->dev->shared.keys, key);
+}
 
+static void free_unmapped(struct xd_client *c, struct xd_mr *mr)
+{
+	xd_key_free(c, mr->key);
+	xd_shm_free(c, &mr->lists);
 	xd_user_uncharge(c, mr->charged);
 	if (mr->reply)
 		xd_reply_send(c, 0, NULL);
 	free(mr);
 }
 
-static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool reply)
+static void free_run(struct xd_client_job *job)
 {
-	mr->reply = reply;
-	mr->unmap.run = unmap_run;
-	mr->unmap.done = unmap_done;
-	if (mr->mem && mr->mem->mappings)
-		xd_client_add_job(c, &mr->unmap);
-	else
-		xd_client_do_job(c, &mr->unmap);
+	xd_mem_free(container_of(job, struct xd_mr, unmap)->mem);
 }
 
-static void end_mr(struct xd_mr *mr)
+static void free_done(struct xd_client_job *job)
+{
+	free_unmapped(job->client, container_of(job, struct xd_mr, unmap));
+}
+
+static void unused(struct xd_client *c, struct xd_ending *e)
+{
+	struct xd_mr *mr = container_of(e, struct xd_mr, ending);
+
+	mr->unmap.run = free_run;
+	mr->unmap.done = free_done;
+	xd_client_add_job(c, &mr->unmap);
+}
+
+static void unmap_done(struct xd_client_job *job)
+{
+	struct xd_mr *mr = container_of(job, struct xd_mr, unmap);
+
+	if (!mr->mem) {
+		free_unmapped(job->client, mr);
+		return;
+	}
+	mr->ending.then = unused;
+	xd_ending_wait(job->client, &mr->ending);
+}
+
+/* The key was withdrawn. */
+static void end_mr(struct xd_mr *mr, bool reply)
 {
 	struct xd_client *c = mr->obj.client;
+	struct xd_workers *ws = c->dev->workers;
+	bool blocks;
 
-	if (mr->key)
-		xd_mr_drop_key(c, mr);
-	xd_shm_free(c, &mr->lists);
+	mr->grace = xd_grace_mark(ws);
 	mr->pd->obj.refs--;
 	if (mr->dm)
 		mr->dm->obj.refs--;
 	xd_object_del(&mr->obj);
+	mr->reply = reply;
+	mr->unmap.run = unmap_run;
+	mr->unmap.done = unmap_done;
+	blocks = (mr->mem && mr->mem->mappings) || !xd_grace_over(ws, mr->grace);
+	/* windows that were bound to the region are freed first */
+	xd_client_do_job_in_turn(c, &mr->unmap, blocks);
 }
 
 static void free_mr(struct xd_object *obj)
 {
 	struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
-	struct xd_client *c = obj->client;
 
-	end_mr(mr);
-	unmap_later(c, mr, false);
-}
-
-static void unused(struct xd_client *c, struct xd_ending *e)
-{
-	unmap_later(c, container_of(e, struct xd_mr, ending), true);
-}
-
-/* Fails if windows are bound to the region. */
-static int release_key(struct xd_client *c, struct xd_mr *mr)
-{
-	uint32_t index = mr->key->index;
-	bool bound;
-
-	/* Paused, so that no window is bound between the check and the release of the key */
-	xd_workers_pause(c->dev->workers);
-	bound = mr->key->windows;
-	if (!bound)
-		xt_keys_release(c->dev->shared.keys, mr->key);
-	xd_workers_resume_no_wake(c->dev->workers);
-	if (bound)
-		return xd_refuse(c, -EBUSY, "windows are bound to the region");
-	mr->key = NULL;
-	/* The index cannot be in use again: only the control thread allocates keys. */
-	xd_tables_del_key(c->dev->tables, index);
-	return 0;
+	xt_keys_withdraw(obj->client->dev->shared.keys, mr->key);
+	end_mr(mr, false);
 }
 
 int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_mr *mr = xd_object_get(c, XD_MR, q->handle);
-	int err;
 
 	if (!mr)
 		return -ENOENT;
-	err = release_key(c, mr);
-	if (err)
-		return err;
-	end_mr(mr);
-	xd_ending_region(&mr->ending, mr->mem);
-	mr->ending.then = unused;
-	xd_ending_wait(c, &mr->ending);
+	if (!xt_keys_withdraw_unbound(c->dev->shared.keys, mr->key))
+		return xd_refuse(c, -EBUSY, "windows are bound to the region");
+	end_mr(mr, true);
 	return XD_LATER;
 }
 

@@ -22,7 +22,8 @@ struct xd_mr {
 	struct xd_dm *dm; /* device memory of the region, or NULL */
 	struct xt_key *key;
 	struct xd_mem *mem;
-	struct xd_client_job unmap; /* unmaps the memory */
+	struct xd_client_job unmap; /* waits until engines do not use the key; unmaps the memory */
+	uint64_t grace;		    /* when the key was withdrawn, see daemon/datapath/grace.h */
 	bool reply;		    /* a DEREG_MR waits for the unmap: reply then */
 	struct xd_ending ending;    /* of accesses that are under way, before the unmap */
 	struct xd_piece lists;	    /* fast regions: page lists */
@@ -30,10 +31,13 @@ struct xd_mr {
 
 extern const struct xd_kind_ops xd_mr_ops;
 
+/*
+ * Frees a key that was withdrawn, after the grace period: a worker that uses it in its round may
+ * change it, and update its entry in XDP's map.
+ */
+void xd_key_free(struct xd_client *c, struct xt_key *key);
 /* Returns the R_Key, 0 if peers cannot use the region. */
 uint32_t xd_mr_rkey(const struct xd_mr *mr);
-/* Releases the key: no engine uses it any more, and its index may be allocated again. */
-void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr);
 
 /* Returns the region or window (XD_MR, XD_MW) whose L_Key or R_Key shows as `number`, or NULL. */
 struct xd_object *xd_find_key(const struct xd_clients *cs, uint32_t number, uint32_t kind);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/io/tables.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
@@ -49,6 +50,7 @@ struct build {
 	struct xd_proc_quota quota; /* for new_proc */
 	struct xd_proc *new_proc;   /* created from descriptors of this request */
 	struct xd_mem *mem;
+	uint64_t grace;		 /* REREG_MR: when the key was withdrawn */
 	struct xd_ending ending; /* REREG_MR: of accesses to the old memory */
 };
 
@@ -201,7 +203,6 @@ static void build_run(struct xd_client_job *job)
 		.fds = b->fds,
 		.dm = b->dm_bytes,
 		.ticket = job->client->ticket,
-		.quota = &job->client->user->fds,
 		.absent = &job->client->objects->memory.absent,
 		.current = &job->client->objects->memory.proc,
 	};
@@ -234,29 +235,27 @@ static void set_key(struct xt_key *key, const struct build *b)
 
 static int make_key(struct xd_client *c, struct build *b)
 {
+	struct xt_keys *keys = c->dev->shared.keys;
 	struct xd_mr *mr = b->mr;
-	int err = xt_keys_prepare(c->dev->shared.keys);
+	int err;
 
-	if (err)
-		return err;
-	xd_workers_pause(c->dev->workers);
-	mr->key = xt_keys_alloc(c->dev->shared.keys);
-	if (mr->key) {
-		set_key(mr->key, b);
-		mr->key->owner = &mr->obj;
-	}
-	xd_workers_resume_no_wake(c->dev->workers);
+	mr->key = xt_keys_reserve(keys);
 	if (!mr->key)
 		return -ENOMEM;
+	set_key(mr->key, b);
+	mr->key->owner = &mr->obj;
 	err = xd_tables_set_key(c->dev->tables, mr->key->index, &mr->key->entry);
 	if (err)
-		xd_mr_drop_key(c, mr);
+		xt_keys_release(keys, mr->key);
+	else
+		xt_keys_publish(keys, mr->key);
 	return err;
 }
 
 /*
  * A change of the memory changes the variant of the key, so that the old key becomes invalid. A
- * change of access rights or of the PD keeps the key, as other drivers do.
+ * change of access rights or of the PD keeps the key, as other drivers do. The key is withdrawn, and
+ * no engine uses it.
  */
 static int change_key(struct xd_client *c, struct build *b)
 {
@@ -265,22 +264,15 @@ static int change_key(struct xd_client *c, struct build *b)
 	struct xt_mem *old_mem = key->mem;
 	int err;
 
-	xd_workers_pause(c->dev->workers);
-	if (key->windows) {
-		xd_workers_resume(c->dev->workers);
-		return xd_refuse(c, -EBUSY, "%u windows are bound to the region", key->windows);
-	}
 	set_key(key, b);
 	if (b->new_memory)
 		key->entry.variant++;
-	xd_workers_resume(c->dev->workers);
 	err = xd_tables_set_key(c->dev->tables, key->index, &key->entry);
-	if (!err)
-		return 0;
-	xd_workers_pause(c->dev->workers);
-	key->entry = old;
-	key->mem = old_mem;
-	xd_workers_resume(c->dev->workers);
+	if (err) {
+		key->entry = old;
+		key->mem = old_mem;
+	}
+	xt_keys_publish(c->dev->shared.keys, key);
 	return err;
 }
 
@@ -310,6 +302,8 @@ static int finish_reg(struct xd_client *c, struct build *b)
 
 	if (err)
 		return err;
+	if (xd_client_unmapped(c))
+		xd_mem_unmap(b->mem);
 	err = make_key(c, b);
 	if (err) {
 		xd_object_del(&b->mr->obj);
@@ -324,8 +318,11 @@ static int finish_rereg(struct xd_client *c, struct build *b)
 {
 	struct xd_mem *old = b->mr->mem;
 	struct xd_bytes charged = b->mr->charged;
-	int err = change_key(c, b);
+	int err;
 
+	if (xd_client_unmapped(c))
+		xd_mem_unmap(b->mem);
+	err = change_key(c, b);
 	if (err)
 		return err;
 	b->mr->pd->obj.refs--;
@@ -402,34 +399,74 @@ static void unused(struct xd_client *c, struct xd_ending *e)
 	xd_reply_send(c, 0, rep);
 }
 
-static void build_done(struct xd_client_job *job)
+/* Ends a request that has failed, or a registration. */
+static void end_build(struct xd_client *c, struct build *b, int err)
 {
-	struct build *b = container_of(job, struct build, job);
-	struct xd_client *c = job->client;
 	struct xd_mr *mr = b->mr;
-	struct xd_reply *rep;
-	int err = b->err;
+	struct xd_reply *rep = xd_reply_start();
 
-	if (b->new_proc)
-		xd_client_set_proc(c, b->new_proc);
-	if (!err && !c->ending && xd_client_unmapped(c))
-		xd_mem_unmap(b->mem);
 	if (!err && !c->ending)
-		err = b->rereg ? finish_rereg(c, b) : finish_reg(c, b);
-	if (!err && !c->ending && b->rereg) {
-		b->changed = mr;
-		xd_ending_region(&b->ending, b->mem);
-		b->ending.then = unused;
-		xd_ending_wait(c, &b->ending);
-		return;
-	}
-	rep = xd_reply_start();
+		err = finish_reg(c, b);
 	if (!err && !c->ending)
 		reply_mr(mr, rep);
 	if (b->err)
 		explain(c, b);
 	release(c, b);
 	xd_reply_send(c, err, rep);
+}
+
+static void grace_run(struct xd_client_job *job)
+{
+	xd_grace_wait(job->client->dev->workers, container_of(job, struct build, job)->grace);
+}
+
+static void change_done(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+	struct xd_client *c = job->client;
+	struct xd_mr *mr = b->mr;
+	int err = c->ending ? -ECANCELED : finish_rereg(c, b);
+
+	if (err) {
+		end_build(c, b, err);
+		return;
+	}
+	b->changed = mr;
+	xd_ending_region(&b->ending, b->mem);
+	b->ending.then = unused;
+	xd_ending_wait(c, &b->ending);
+}
+
+/* No engine may use the key while it is changed, as its fields are changed one by one. */
+static int start_change(struct xd_client *c, struct build *b)
+{
+	struct xd_workers *ws = c->dev->workers;
+	struct xt_key *key = b->mr->key;
+
+	if (!xt_keys_withdraw_unbound(c->dev->shared.keys, key))
+		return xd_refuse(c, -EBUSY, "windows are bound to the region");
+	b->grace = xd_grace_mark(ws);
+	b->job.run = grace_run;
+	b->job.done = change_done;
+	if (xd_grace_over(ws, b->grace))
+		xd_client_do_job(c, &b->job);
+	else
+		xd_client_add_next_job(c, &b->job);
+	return XD_LATER;
+}
+
+static void build_done(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+	struct xd_client *c = job->client;
+	int err = b->err;
+
+	if (b->new_proc)
+		xd_client_set_proc(c, b->new_proc);
+	if (!err && !c->ending && b->rereg)
+		err = start_change(c, b);
+	if (err != XD_LATER)
+		end_build(c, b, err);
 }
 
 static int start_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,

@@ -10,64 +10,99 @@
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/io/tables.h"
 #include "daemon/memory/region.h"
 #include "mr.h"
 #include "objects.h"
 #include "pd.h"
+#include "qp.h"
 
-/*
- * Sets *rkey with workers paused: a program that guesses the R_Key can bind the window from then
- * on.
- */
+/* Sets *rkey before the key is published: a program that guesses it can bind the window then. */
 static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
 {
-	if (xt_keys_prepare(c->dev->shared.keys))
+	struct xt_keys *keys = c->dev->shared.keys;
+	struct xt_key *key = xt_keys_reserve(keys);
+	int err;
+
+	if (!key)
 		return -ENOMEM;
-	xd_workers_pause(c->dev->workers);
-	mw->key = xt_keys_alloc(c->dev->shared.keys);
-	if (mw->key) {
-		mw->key->entry.pd = mw->pd->id->number;
-		mw->key->entry.type = XR_KEY_MW;
-		mw->key->owner = &mw->obj;
-		mw->key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
-		*rkey = xt_key_value(mw->key);
+	key->entry.pd = mw->pd->id->number;
+	key->entry.type = XR_KEY_MW;
+	key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
+	key->owner = &mw->obj;
+	*rkey = xt_key_value(key);
+	err = xd_tables_set_key(c->dev->tables, key->index, &key->entry);
+	if (err) {
+		xt_keys_release(keys, key);
+		return err;
 	}
-	xd_workers_resume_no_wake(c->dev->workers);
-	if (!mw->key)
-		return -ENOMEM;
-	return xd_tables_set_key(c->dev->tables, mw->key->index, &mw->key->entry);
+	mw->key = key;
+	xt_keys_publish(keys, key);
+	return 0;
 }
 
-/* used: notes the accesses to the region that the window was bound to; NULL: does not */
-static void free_window(struct xd_client *c, struct xd_mw *mw, struct xd_ending *used)
+/* Before engines have ended their rounds, one of them may be about to bind the window. */
+static void grace_run(struct xd_client_job *job)
 {
-	const struct xt_shared *shared = &c->dev->shared;
-	const struct xt_key *region;
-	uint32_t index;
+	xd_grace_wait(job->client->dev->workers,
+		      container_of(job, struct xd_mw, ending.job)->grace);
+}
 
-	if (mw->key) {
-		index = mw->key->index;
-		xd_workers_pause(c->dev->workers);
-		region = xt_keys_by_index(shared->keys, mw->key->parent);
-		if (used)
-			xd_ending_region(used, region ? (struct xd_mem *)region->mem : NULL);
-		xt_window_unbind(&c->dev->shared, mw->key);
-		xt_keys_release(shared->keys, mw->key);
-		xd_workers_resume_no_wake(c->dev->workers);
-		/* The index cannot be in use again: only the control thread allocates keys. */
-		xd_tables_del_key(c->dev->tables, index);
-	}
+/* A window of type 2 is in a list of its QP, which belongs to the QP's engine. */
+static void unbind(struct xd_client *c, struct xt_key *key)
+{
+	struct xt_qp *xt = xt_qp_by_num(c->dev->shared.qps, key->entry.qpn);
+	const struct xd_qp *qp = xt ? xt_qp_info(xt)->owner : NULL;
+	struct xd_workers *ws = c->dev->workers;
+
+	if (qp)
+		xd_worker_pause(ws, qp->worker);
+	xt_window_unbind(&c->dev->shared, key);
+	if (qp)
+		xd_worker_resume_no_wake(ws, qp->worker);
+}
+
+static void freed(struct xd_client *c, struct xd_ending *e)
+{
+	struct xd_mw *mw = container_of(e, struct xd_mw, ending);
+
+	if (mw->reply)
+		xd_reply_send(c, 0, NULL);
+	free(mw);
+}
+
+static void grace_done(struct xd_client_job *job)
+{
+	struct xd_mw *mw = container_of(job, struct xd_mw, ending.job);
+	struct xd_client *c = job->client;
+	const struct xt_key *region = mw->key->parent;
+
+	xd_ending_region(&mw->ending, region ? (struct xd_mem *)region->mem : NULL);
+	unbind(c, mw->key);
+	xd_key_free(c, mw->key);
+	mw->ending.then = freed;
+	xd_ending_wait(c, &mw->ending);
+}
+
+static void free_window(struct xd_mw *mw, bool reply)
+{
+	struct xd_client *c = mw->obj.client;
+	struct xd_workers *ws = c->dev->workers;
+
+	mw->reply = reply;
 	mw->pd->obj.refs--;
 	xd_object_del(&mw->obj);
+	xt_keys_withdraw(c->dev->shared.keys, mw->key);
+	mw->grace = xd_grace_mark(ws);
+	mw->ending.job.run = grace_run;
+	mw->ending.job.done = grace_done;
+	xd_client_do_job_in_turn(c, &mw->ending.job, !xd_grace_over(ws, mw->grace));
 }
 
 static void free_mw(struct xd_object *obj)
 {
-	struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
-
-	free_window(obj->client, mw, NULL);
-	free(mw);
+	free_window(container_of(obj, struct xd_mw, obj), false);
 }
 
 int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -95,19 +130,15 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	pd->obj.refs++;
 	err = make_key(c, mw, q->type, &rkey);
 	if (err) {
-		free_mw(&mw->obj);
+		pd->obj.refs--;
+		xd_object_del(&mw->obj);
+		free(mw);
 		return err;
 	}
 	r = XD_REPLY(rep, xr_alloc_mw_rep);
 	r->handle = mw->obj.handle;
 	r->rkey = rkey;
 	return 0;
-}
-
-static void unused(struct xd_client *c, struct xd_ending *e)
-{
-	free(container_of(e, struct xd_mw, ending));
-	xd_reply_send(c, 0, NULL);
 }
 
 int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -117,9 +148,7 @@ int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!mw)
 		return -ENOENT;
-	free_window(c, mw, &mw->ending);
-	mw->ending.then = unused;
-	xd_ending_wait(c, &mw->ending);
+	free_window(mw, true);
 	return XD_LATER;
 }
 
@@ -150,7 +179,7 @@ static void show_mw(struct json *j, struct xd_object *obj)
 
 	xd_workers_pause(dev->workers);
 	key = *mw->key;
-	region = key.parent ? xt_keys_by_index(dev->shared.keys, key.parent) : NULL;
+	region = key.parent;
 	if (region)
 		r.mr = xt_key_value(region);
 	xd_workers_resume_no_wake(dev->workers);

@@ -115,15 +115,12 @@ static int change_in_turns(struct xd_device *dev, struct xd_qp *qp,
 	return err;
 }
 
-/* The windows were unbound. All workers are paused, as others may be about to bind one. */
+/* The windows were unbound. */
 static int reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_qp_req *q,
 		 const struct xt_path *path, uint32_t *state)
 {
-	int err;
+	int err = change_in_turns(c->dev, qp, q, path, state);
 
-	xd_workers_pause(c->dev->workers);
-	err = change_in_turns(c->dev, qp, q, path, state);
-	xd_workers_resume(c->dev->workers);
 	if (!err)
 		xd_tables_del_qp(c->dev->tables, qp->qpn);
 	return err;

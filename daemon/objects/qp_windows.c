@@ -13,13 +13,11 @@ bool xd_qp_unbind_windows(struct xd_object *obj)
 
 	if (!qp->xt || qp->target || !xd_object_count(c, XD_MW))
 		return true;
-	xd_worker_pause(c->dev->workers, qp->worker);
-	xt_qp_refuse_windows(qp->xt);
-	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
 	do {
-		xd_workers_pause(c->dev->workers);
+		xd_worker_pause(c->dev->workers, qp->worker);
+		xt_qp_refuse_windows(qp->xt);
 		more = xt_qp_unbind(qp->xt, XD_UNBIND_AT_ONCE);
-		xd_workers_resume_no_wake(c->dev->workers);
+		xd_worker_resume_no_wake(c->dev->workers, qp->worker);
 	} while (more && !xd_loop_must_yield(c->dev->loop));
 	return !more;
 }

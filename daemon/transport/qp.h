@@ -41,11 +41,11 @@ struct xt_qp {
 	struct xt_rtt rtt;
 	uint32_t mtu; /* bytes of payload; UD: the port's MTU */
 	uint8_t mtu_shift;
-	bool ring_bad;	  /* corrupt ring indices: the rings are never read again */
-	bool drained;	  /* SQD: IBV_EVENT_SQ_DRAINED was raised */
-	bool no_windows;  /* no more windows can be bound */
-	bool integrity;	  /* has registered an integrity region */
-	uint32_t windows; /* first of the type 2 windows bound to the QP, a key index; 0: none */
+	bool ring_bad;		/* corrupt ring indices: the rings are never read again */
+	bool drained;		/* SQD: IBV_EVENT_SQ_DRAINED was raised */
+	bool no_windows;	/* no more windows can be bound */
+	bool integrity;		/* has registered an integrity region */
+	struct xt_key *windows; /* first of the type 2 windows bound to the QP */
 
 	struct xt_list ack_link;    /* in engine->acks_due */
 	struct xt_list failed_link; /* in engine->failed */

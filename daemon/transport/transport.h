@@ -7,9 +7,9 @@
  * (emulated atomics); CQs and SRQs that several engines use take a spin lock.
  *
  * An engine belongs to one worker, and callers hold that worker's lock. Several engines share the
- * tables in struct xt_shared, which change only while all workers are paused. The exception is the
- * state of keys: work requests and packets change it, see key_changed() and quiesce_keys() in
- * host.h.
+ * tables in struct xt_shared, which change only while all workers are paused. The exception are
+ * keys: they are added and removed at any time, see memory/keys.h, and work requests and packets
+ * change them, see key_changed() and quiesce_keys() in host.h.
  *
  * A round of the worker:
  *     xt_qp_doorbell() for each QP whose doorbell was rung
@@ -247,7 +247,10 @@ uint64_t xt_engine_next(struct xt_engine *e);
 
 /* ---- windows ------------------------------------------------------------------------ */
 
-/* Unbinds a window if it is bound; its key stays allocated. All workers must be paused. */
+/*
+ * Unbinds a window if it is bound; its key stays reserved. No engine may look it up, and the engine
+ * of its QP does not run.
+ */
 void xt_window_unbind(struct xt_shared *shared, struct xt_key *window);
 
 /* ---- completion queues ---------------------------------------------------------- */

@@ -259,10 +259,6 @@ void xp_mr_free(struct xp_host *h, struct xp_mr_object *mr)
 
 int xp_mr_new_key(struct xp_host *h, struct xp_mr_object *mr)
 {
-	int err = xt_keys_prepare(h->shared.keys);
-
-	if (err)
-		return err;
 	mr->key = xt_keys_alloc(h->shared.keys);
 	return mr->key ? 0
 		       : xp_host_refuse(h, -ENOMEM, "the context has %u regions and windows",

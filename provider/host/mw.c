@@ -24,13 +24,11 @@ static void end_key(struct xp_host *h, struct xp_mw_object *mw)
 
 static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, uint32_t *rkey)
 {
-	struct xt_key *key = NULL;
+	struct xt_key *key;
 	int err;
 
 	xp_host_enter(h);
-	err = xt_keys_prepare(h->shared.keys);
-	if (!err)
-		key = xt_keys_alloc(h->shared.keys);
+	key = xt_keys_alloc(h->shared.keys);
 	if (key) {
 		key->entry.pd = mw->pd->number;
 		key->entry.type = XR_KEY_MW;
@@ -44,7 +42,7 @@ static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, u
 			key->owner = &mw->obj;
 			xp_view_add(h, &mw->obj);
 		}
-	} else if (!err) {
+	} else {
 		err = xp_host_refuse(h, -ENOMEM, "the context has %u regions and windows",
 				     h->env.attr->max_mr);
 	}

@@ -291,9 +291,7 @@ static void fill_mw(const struct xp_host *h, const struct xp_object *obj, union 
 {
 	const struct xp_mw_object *mw = (const void *)obj;
 	const struct xr_key_entry *e = &mw->key->entry;
-	const struct xt_key *region = mw->key->parent
-					      ? xt_keys_by_index(h->shared.keys, mw->key->parent)
-					      : NULL;
+	const struct xt_key *region = mw->key->parent;
 
 	r->mw = (struct xr_view_mw){
 		.key = xt_key_value(mw->key),

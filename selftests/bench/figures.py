@@ -96,6 +96,15 @@ def life(output):
     raise ValueError("no lives")
 
 
+def regions(output):
+    """Returns {step: (median, p99, longest)} in us of "register", "deregister" and "both", from the output of bench/regions."""
+    lines = [line.split() for line in output.splitlines()]
+    found = {line[0]: tuple(map(float, line[1:])) for line in lines if len(line) == 4}
+    if "both" not in found:
+        raise ValueError("no registrations")
+    return found
+
+
 def captured(output):
     """Returns the numbers of captured and lost packets that `xroce capture` printed at its end."""
     captured, lost = re.search(r"xroce: (\d+) packets captured, (\d+) lost", output).groups()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 BENCH_DIR := selftests/bench
-BENCH_NEEDS := $(addprefix $(BUILD)/bench/,xdp_ceiling floor floor_local memcpy_rate streams idle_qps life reply block alltoall)
+BENCH_NEEDS := $(addprefix $(BUILD)/bench/,xdp_ceiling floor floor_local memcpy_rate streams idle_qps life regions reply block alltoall)
 
 $(eval $(call suite,bench,30,selftests/bench/test_bench.py,,parallel))
 
@@ -26,6 +26,7 @@ PAIR_SRCS := $(BENCH_DIR)/pair.c selftests/e2e/verbs_util.c
 $(eval $(call program,bench/streams,$(BENCH_DIR)/streams.c $(PAIR_SRCS),,-libverbs))
 $(eval $(call program,bench/idle_qps,$(BENCH_DIR)/idle_qps.c selftests/e2e/verbs_util.c,,-libverbs))
 $(eval $(call program,bench/life,$(BENCH_DIR)/life.c selftests/e2e/verbs_util.c,,-lrdmacm -libverbs -lpthread))
+$(eval $(call program,bench/regions,$(BENCH_DIR)/regions.c selftests/e2e/verbs_util.c,,-libverbs))
 $(eval $(call program,bench/victim,$(BENCH_DIR)/victim.c $(PAIR_SRCS),,-libverbs))
 $(eval $(call program,bench/neighbour,$(BENCH_DIR)/neighbour.c $(PAIR_SRCS) selftests/e2e/hostile_client.c,,-libverbs -lpthread))
 

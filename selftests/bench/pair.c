@@ -13,7 +13,7 @@ struct hello {
 	uint32_t n; /* QP numbers follow */
 };
 
-void pair_open(struct pair *p, uint32_t n, int gid_index)
+void pair_open_at(struct pair *p, uint32_t n, int gid_index, int vector)
 {
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
@@ -29,7 +29,7 @@ void pair_open(struct pair *p, uint32_t n, int gid_index)
 	p->gid = own_gid(p->ctx, gid_index);
 	p->pd = ibv_alloc_pd(p->ctx);
 	MUST(p->pd, "PD");
-	p->cq = ibv_create_cq(p->ctx, (int)(n * PAIR_DEPTH), NULL, NULL, 0);
+	p->cq = ibv_create_cq(p->ctx, (int)(n * PAIR_DEPTH), NULL, NULL, vector);
 	MUST(p->cq, "CQ");
 	p->buf = aligned_alloc(4096, PAIR_MESSAGE);
 	memset(p->buf, 1, PAIR_MESSAGE);
@@ -41,6 +41,11 @@ void pair_open(struct pair *p, uint32_t n, int gid_index)
 		p->qp[i] = ibv_create_qp(p->pd, &init);
 		MUST(p->qp[i], "QP");
 	}
+}
+
+void pair_open(struct pair *p, uint32_t n, int gid_index)
+{
+	pair_open_at(p, n, gid_index, 0);
 }
 
 static struct ibv_qp_attr attr_of(const struct pair *p, union ibv_gid dgid, uint32_t qpn)

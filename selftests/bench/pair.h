@@ -28,6 +28,8 @@ struct pair {
 
 /* Opens the first device and creates n QPs. */
 void pair_open(struct pair *p, uint32_t n, int gid_index);
+/* The same with QPs of the worker that a completion vector names; 0: workers take turns. */
+void pair_open_at(struct pair *p, uint32_t n, int gid_index, int vector);
 /* Connects all QPs to those of the peer. host NULL: waits for the peer */
 void pair_connect(struct pair *p, const char *host, int port);
 /* Connects each QP to itself, in any state. */

@@ -76,7 +76,7 @@ def _busy_since(pid):
 
 def alone(hosts, host, command, **how):
     """Runs one program and returns its output and its load."""
-    process = hosts.spawn(host, command, rdma=False, **how)
+    process = hosts.spawn(host, command, **{"rdma": False, **how})
     try:
         load = watch(Recorder({"program": process.pid}, together=True), process, lambda: True)
         return checked(process), load
@@ -462,6 +462,39 @@ class Senders(Streams):
         return Turn(sum(rates) * self.size * 8 / 1e9, load, sum(rates), jain=figures.jain(rates))
 
 
+class Local(Senders):
+    """Gbit/s of two programs of host a that send WRITEs to two others there, one of each worker, from one QP each.
+
+    across: each sends to a QP of the other worker, else to one of its own.
+    """
+
+    def __init__(self, size, across):
+        super().__init__(2)
+        self.size, self.across = size, across
+
+    def measure(self, hosts, tools):
+        started = []
+        try:
+            for vector in range(2):
+                port = PORT + vector
+                server = hosts.spawn("a", self.command(hosts, tools, "serve", "a", port, 1 - vector if self.across else vector))
+                started.append(server)
+                if not wait_until(lambda: hosts.listens(server, port) or server.poll() is not None, TIME_LIMIT):
+                    raise Failed(f"{server.command}: does not listen")
+            more = (ADDRESS["a"], self.seconds, self.size)
+            clients = [hosts.spawn("a", self.command(hosts, tools, "write", "a", PORT + vector, *more, vector)) for vector in range(2)]
+            started += clients
+            load = watch(Recorder({"server worker": hosts.daemon["a"], **{f"client {i}": c.pid for i, c in enumerate(clients)}}),
+                         clients[0], lambda: True)
+            for client in clients:
+                client.wait(TIME_LIMIT)
+            rates = [self.rate(checked(client)) for client in clients]
+        finally:
+            for process in started:
+                stop(process)
+        return Turn(sum(rates) * self.size * 8 / 1e9, load, sum(rates), jain=figures.jain(rates))
+
+
 class Crowd(Senders):
     """The same with SENDs of perftest, whose servers poll as well: twice as many programs that wait."""
 
@@ -578,6 +611,46 @@ class Idle:
         load = recorder.load()
         return Turn(load.cpu["server worker"] / load.seconds / 1e3, load,
                     wakeups_a_second=load.wakeups["server worker"] / load.seconds)
+
+
+class Regions:
+    """Median time in us of registering and deregistering 64 KiB of shared memory on host a.
+
+    `register` and `deregister` are the 99th percentiles of each.
+    """
+
+    unit = "us"
+    xroce = True
+    count = 1000
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", [tools / "bench/regions", self.count], rdma=True)
+        found = figures.regions(output)
+        return Turn(found["both"][0], load, register=found["register"][1], deregister=found["deregister"][1])
+
+
+class RegionsBesideStream(Regions):
+    """The same while host b sends 64 KiB WRITEs on several QPs to host a."""
+
+    qps = 8
+
+    def measure(self, hosts, tools):
+        streams = Streams(self.qps)
+        server = hosts.spawn("a", streams.command(hosts, tools, "serve", "a", PORT))
+        client = None
+        try:
+            if not wait_until(lambda: hosts.listens(server, PORT) or server.poll() is not None, TIME_LIMIT):
+                raise Failed(f"{server.command}: does not listen")
+            client = hosts.spawn("b", streams.command(hosts, tools, "write", "b", PORT, ADDRESS["a"], TIME_LIMIT))
+            time.sleep(0.5)
+            turn = super().measure(hosts, tools)
+            if client.poll() is not None:
+                raise Failed(f"{client.command}: {client.output.read_text()}")
+            return turn
+        finally:
+            for process in server, client:
+                if process:
+                    stop(process)
 
 
 class Connects:

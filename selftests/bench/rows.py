@@ -8,8 +8,8 @@ import collections
 from beside_tcp import AllToAll, Block, Reply
 from hosts import Layout
 from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Crowd, Faulty, Floor, FloorGso, FloorLatency,
-                      FloorLocal, FloorLocalLatency, FloorRate, FloorSocket, Frames, Idle, Latency, Life, Memcpy, PingPong,
-                      Rate, Senders, Streams, Tcp, TcpLatency)
+                      FloorLocal, FloorLocalLatency, FloorRate, FloorSocket, Frames, Idle, Latency, Life, Local, Memcpy, PingPong,
+                      Rate, Regions, RegionsBesideStream, Senders, Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
@@ -21,6 +21,8 @@ WAYS = {way: {mtu: Layout(options_a=f"--io {way}", options_b=f"--io {way}", mtu=
         for way in ("xdp", "socket")}
 # so many UDP sockets of a device, each with a worker
 WORKERS = {n: Layout(options_a=f"--io socket --workers {n}", options_b=f"--io socket --workers {n}") for n in (1, 2)}
+# a device of two workers, also where two processors would have one
+TWO_WORKERS = Layout(queues=2, options_a="--workers 2")
 MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-load 10000")
 # In generic mode veth has no NAPI, so no thread for it either.
 SMALL_RING = Layout(options_a="--ring-size 128 --gso off", options_b="--gso off",
@@ -268,6 +270,10 @@ ROWS = [
     row("local-bound", "local", Latency("ib_send_lat", 8, local=True, bound=WORKER_ALONE), WIDE, of("local-latency"),
         of("floor-local")),
 
+    *[r for name, size in (("4k", 4 * KI), ("64k", 64 * KI)) for r in (
+        row(f"local-within-{name}", "local-workers", Local(size, False), TWO_WORKERS),
+        row(f"local-across-{name}", "local-workers", Local(size, True), TWO_WORKERS, of(f"local-within-{name}", ">=", 0.8)))],
+
     *_private(),
 
     row("after-stream", "latency", AfterStream(), WIDE, own("growth", "<=", 1.2)),
@@ -284,6 +290,11 @@ ROWS = [
     row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("connects", "idle", Connects(), WIDE),
     row("life", "idle", Life(), WIDE),
+
+    row("regions", "regions", Regions(), WIDE, own("value", "<=", 100)),
+    *[row(f"regions-beside-{n}", "regions", RegionsBesideStream(), layout, own("register", "<=", 1000),
+          own("deregister", "<=", 1000))
+      for n, layout in ((1, WIDE), *MANY_QUEUES.items())],
 
     # groups for `make bench T=loss`, T=capture, T=observe, T=io, T=workers, T=direct, T=programs,
     # T=overload and T=crowd

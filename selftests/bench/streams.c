@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Streams of 64 KiB WRITEs on several QPs, and latency after a stream on one open device:
+ * Streams of WRITEs on several QPs, and latency after a stream on one open device:
  *
- *   streams serve GID_INDEX PORT QPS
- *   streams write GID_INDEX PORT QPS HOST SECONDS
- *       prints messages a second of all QPs, and Jain's index of the messages of each
+ *   streams serve GID_INDEX PORT QPS [VECTOR]
+ *       VECTOR: completion vector, which names the worker of the QPs; 0: workers take turns
+ *   streams write GID_INDEX PORT QPS HOST SECONDS [SIZE [VECTOR]]
+ *       prints messages a second of all QPs, and Jain's index of the messages of each; SIZE: of a
+ *       WRITE, 64 KiB by default
  *   streams after GID_INDEX PORT 1 HOST SECONDS
  *       measures 8-byte READs one at a time, runs a stream for SECONDS, and measures READs again;
  *       prints their median in us before it, in the first 20 ms after it, and in the 500 ms then
@@ -19,6 +21,8 @@
 #define LATER_MS 500
 #define MAX_SAMPLES (1u << 20)
 
+static uint32_t size = PAIR_MESSAGE;
+
 static uint32_t wait_one(struct pair *p)
 {
 	struct ibv_wc wc;
@@ -30,7 +34,7 @@ static uint32_t wait_one(struct pair *p)
 
 static void post_write(struct pair *p, uint32_t qp)
 {
-	struct ibv_sge sge = { (uint64_t)p->buf, PAIR_MESSAGE, p->mr->lkey };
+	struct ibv_sge sge = { (uint64_t)p->buf, size, p->mr->lkey };
 
 	pair_post(p, qp, IBV_WR_RDMA_WRITE, &sge, p->remote_addr, p->rkey);
 }
@@ -114,14 +118,22 @@ int main(int argc, char **argv)
 {
 	uint64_t *count;
 	struct pair p;
+	bool serves;
+	int vector;
 	char c;
 
 	MUST(argc > 4, "arguments");
-	pair_open(&p, (uint32_t)atoi(argv[4]), atoi(argv[2]));
-	pair_connect(&p, argc > 5 ? argv[5] : NULL, atoi(argv[3]));
-	if (!strcmp(argv[1], "serve"))
+	serves = !strcmp(argv[1], "serve");
+	vector = serves ? 5 : 8;
+	pair_open_at(&p, (uint32_t)atoi(argv[4]), atoi(argv[2]),
+		     argc > vector ? atoi(argv[vector]) : 0);
+	pair_connect(&p, !serves && argc > 5 ? argv[5] : NULL, atoi(argv[3]));
+	if (serves)
 		return read(p.sock, &c, 1) > 0;
 	MUST(argc > 6, "arguments");
+	if (argc > 7)
+		size = (uint32_t)atoi(argv[7]);
+	MUST(size <= PAIR_MESSAGE, "size");
 	count = calloc(p.n, sizeof(*count));
 	MUST(count, "memory");
 	if (!strcmp(argv[1], "write"))

@@ -111,12 +111,16 @@ class Perftest(unittest.TestCase):
     def test_median_of_lives(self):
         self.assertEqual(figures.life("destroy 920 2185 14342\nlife 6427 10590 58836\n"), 10590)
 
+    def test_times_of_regions(self):
+        self.assertEqual(figures.regions("register 80.5 120.0 300.0\nboth 160 190 420\n"),
+                         {"register": (80.5, 120, 300), "both": (160, 190, 420)})
+
     def test_latency_of_qperf_in_any_unit(self):
         self.assertEqual(figures.qperf_latency("tcp_lat:\n    latency  =  35.8 us\n"), 35.8)
         self.assertEqual(figures.qperf_latency("tcp_lat:\n    latency  =  1.2 ms\n"), 1200)
 
     def test_output_without_results_is_an_error(self):
-        for parse in figures.perftest_bandwidth, figures.perftest_latency, figures.life:
+        for parse in figures.perftest_bandwidth, figures.perftest_latency, figures.life, figures.regions:
             with self.assertRaises(ValueError):
                 parse("Couldn't connect to 10.77.0.1:18515\n")
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The helper process: requests by tickets, and removal of files at the end */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -147,12 +148,35 @@ static void test_arrival(void)
 	close(ticket);
 }
 
+/* Returns the thread of the helper, a child of this process, that was started last. */
+static long last_thread(void)
+{
+	long pid = 0, tid, last = 0;
+	struct dirent *e;
+	char path[64];
+	FILE *f = fopen("/proc/thread-self/children", "re");
+	DIR *d;
+
+	MUST(f && fscanf(f, "%ld", &pid) == 1);
+	fclose(f);
+	snprintf(path, sizeof(path), "/proc/%ld/task", pid);
+	d = opendir(path);
+	MUST(d);
+	while ((e = readdir(d))) {
+		tid = atol(e->d_name);
+		last = tid > last ? tid : last;
+	}
+	closedir(d);
+	return last == pid ? 0 : last;
+}
+
 static void test_mapped(void)
 {
 	int program, ticket = new_ticket(&program), fd = memfd_create("shared", MFD_CLOEXEC), got;
 	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	struct xd_mapped m = { .start = (uintptr_t)p, .end = (uintptr_t)p + PAGE };
 	struct stat st, mine;
+	long thread;
 
 	MUST(!ftruncate(fd, PAGE) && p != MAP_FAILED && !fstat(fd, &mine));
 	m.dev = mine.st_dev;
@@ -164,10 +188,13 @@ static void test_mapped(void)
 		TAP_OK(got >= 0 && !fstat(got, &st) && st.st_ino == mine.st_ino,
 		       "a ticket opens a shared mapping of its program");
 		close(got);
+		thread = last_thread();
 		m.inode++;
 		TAP_OK(xd_helper_open_mapped(ticket, &m, true) == -EACCES,
 		       "another file than the daemon says is refused");
 		m.inode--;
+		TAP_OK(thread && last_thread() == thread,
+		       "the next request is for the same thread");
 	}
 	m.end += PAGE;
 	TAP_OK(xd_helper_open_mapped(ticket, &m, true) < 0,

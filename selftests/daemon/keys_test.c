@@ -101,7 +101,7 @@ static void test_bound(void)
 	window = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mw.rkey));
 	region = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mr.lkey));
 	/* the state after an engine has bound the window */
-	window->parent = region->index;
+	window->parent = region;
 	window->mem = region->mem;
 	window->entry.state = XR_KEY_VALID;
 	region->windows = 1;
@@ -330,20 +330,28 @@ static void check_rereg(struct conn *c, uint32_t pd)
 	MUST(!ask_handle(c, XR_MSG_DEREG_MR, q.handle));
 }
 
-static void check_dealloc(struct conn *c, uint32_t pd)
+/* Returns a window of type 1 in the state after an engine has bound it to a region. */
+static struct xr_alloc_mw_rep bound_window(struct conn *c, uint32_t pd, struct xt_key *region)
 {
-	struct xr_handle_req q = { .handle = register_used(c, pd, RW | XR_ACCESS_MW_BIND) };
-	struct xt_key *region = the_mr(c)->key, *window;
 	struct xr_alloc_mw_rep mw;
+	struct xt_key *window;
 
 	MUST(!alloc_mw(c, pd, IBV_MW_TYPE_1));
 	mw = *(struct xr_alloc_mw_rep *)c->body;
 	window = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mw.rkey));
-	/* the state after an engine has bound the window */
-	window->parent = region->index;
+	window->parent = region;
 	window->mem = region->mem;
 	window->entry.state = XR_KEY_VALID;
 	region->windows = 1;
+	return mw;
+}
+
+static void check_dealloc(struct conn *c, uint32_t pd)
+{
+	struct xr_handle_req q = { .handle = register_used(c, pd, RW | XR_ACCESS_MW_BIND) };
+	struct xt_key *region = the_mr(c)->key;
+	struct xr_alloc_mw_rep mw = bound_window(c, pd, region);
+
 	check_waits(c, region->mem, "DEALLOC_MW", XR_MSG_DEALLOC_MW,
 		    &(struct xr_handle_req){ .handle = mw.handle }, sizeof(q));
 	MUST(!ask_handle(c, XR_MSG_DEREG_MR, q.handle));
@@ -368,6 +376,94 @@ static void test_used(void)
 	check_dealloc(&c, pd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left of regions that were in use");
+}
+
+/* ---- rounds of workers ----------------------------------------------------------------- */
+
+/* Jobs that wait for the round do not end, so settle() does not wait for them. */
+static void begin_round(void)
+{
+	job_hangs = true;
+	__atomic_store_n(&fake.in_round, true, __ATOMIC_RELEASE);
+}
+
+static void end_round(void)
+{
+	__atomic_store_n(&fake.in_round, false, __ATOMIC_RELEASE);
+	job_hangs = false;
+	settle();
+}
+
+/*
+ * A round may use keys that it has looked up: no request waits in the control thread until it ends,
+ * but the key cannot be looked up any more, and the reply follows.
+ */
+static void check_round(struct conn *c, uint32_t lkey, const char *what, uint32_t type,
+			const void *body, size_t len)
+{
+	struct xt_key *key = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(lkey));
+	uint8_t variant = key->entry.variant;
+	struct xt_mem *mem = key->mem;
+
+	begin_round();
+	TAP_OK(ask_now(c, type, body, len) == 1 &&
+		       !xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(lkey)),
+	       "%s: the key cannot be looked up, and the request waits for a round", what);
+	settle();
+	TAP_OK(key->mem == mem && key->entry.variant == variant,
+	       "%s: the key does not change in the round", what);
+	end_round();
+	TAP_OK(!read_reply(c), "%s: the reply follows when the round has ended", what);
+}
+
+static void test_rounds(void)
+{
+	struct {
+		uint32_t handle, flags;
+		struct xr_reg_mr_req q;
+	} change = { .flags = IBV_REREG_MR_CHANGE_ACCESS };
+	struct xr_handle_req q;
+	uint32_t pd, lkey;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	send_memory(&c, pd);
+	change.handle = q.handle = register_used(&c, pd, RW | XR_ACCESS_ON_DEMAND);
+	lkey = mr_of(&c).lkey;
+	change.q = reg_of(pd, used, sizeof(used), XR_ACCESS_ON_DEMAND).q;
+	check_round(&c, lkey, "REREG_MR", XR_MSG_REREG_MR, &change, sizeof(change));
+	TAP_OK(xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(lkey)),
+	       "REREG_MR: the key can be looked up again");
+	check_round(&c, lkey, "DEREG_MR", XR_MSG_DEREG_MR, &q, sizeof(q));
+	MUST(!alloc_mw(&c, pd, IBV_MW_TYPE_2));
+	q.handle = ((struct xr_alloc_mw_rep *)c.body)->handle;
+	lkey = ((struct xr_alloc_mw_rep *)c.body)->rkey;
+	check_round(&c, lkey, "DEALLOC_MW", XR_MSG_DEALLOC_MW, &q, sizeof(q));
+	register_used(&c, pd, RW);
+	begin_round();
+	disconnect(&c);
+	end_round();
+	TAP_OK(nothing_left(), "nothing is left of keys that were freed in a round");
+}
+
+/* The round ends when the window was freed, before the region is. */
+static void test_order(void)
+{
+	struct xt_key *region;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	send_memory(&c, pd);
+	register_used(&c, pd, RW | XR_ACCESS_MW_BIND | XR_ACCESS_ON_DEMAND);
+	region = the_mr(&c)->key;
+	bound_window(&c, pd, region);
+	fake.busy = 1;
+	disconnect(&c);
+	TAP_OK(!region->windows && nothing_left(),
+	       "at the end of a client, a region is freed after its windows");
 }
 
 /* ---- the reserved L_Key ---------------------------------------------------------------- */
@@ -461,6 +557,8 @@ int main(void)
 	test_integrity();
 	test_written();
 	test_used();
+	test_rounds();
+	test_order();
 	test_reserved();
 	test_privilege();
 

@@ -2,7 +2,7 @@
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
 DAEMON_TESTS := options log loop histogram programs boost doorbells delay rx_depth spin seccomp spawner steer \
-	mover mover_order helper worker_lock
+	mover mover_order helper worker_lock grace
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -27,6 +27,7 @@ mover_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges
 mover_test_LIBS := -lcap
 mover_order_test_SRCS := $(mover_test_SRCS)
 mover_order_test_LIBS := -lcap -Wl$(comma)--wrap=pwrite,--wrap=pwritev
+grace_test_SRCS := daemon/datapath/grace.c
 worker_lock_test_SRCS := daemon/datapath/worker_lock.c
 worker_lock_test_LIBS := -Wl$(comma)--wrap=pthread_mutex_trylock,--wrap=pthread_mutex_unlock
 helper_test_SRCS := $(helper_SRCS) $(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c \

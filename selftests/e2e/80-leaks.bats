@@ -84,18 +84,16 @@ heap() {
 	return 1
 }
 
-# Prints the number of pages that are pinned on this machine. Each processor counts its own changes for a while;
-# reading stat_refresh adds them up.
-pinned_pages() {
-	cat /proc/sys/vm/stat_refresh
-	awk '/^nr_foll_pin_acquired/ { a = $2 } /^nr_foll_pin_released/ { r = $2 } END { print a - r }' /proc/vmstat
+# Prints how many KiB the daemon of host a has locked in memory.
+locked_kib() {
+	awk '/^VmLck/ { print $2 }' "/proc/$(daemon_pid a)/status"
 }
 
 @test "no page stays pinned after programs were killed" {
 	local before
 
-	unpinned() { (($(pinned_pages) <= $1)); }
-	before=$(pinned_pages)
+	unpinned() { (($(locked_kib) <= $1)); }
+	before=$(locked_kib)
 	for _ in $(seq "$(iterations 5)"); do kill_pair_after connected; done
 	wait_for 10 unpinned "$before"
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "daemon/datapath/grace.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/faults/faults.h"
 #include "daemon/io/io.h"
@@ -50,11 +51,6 @@ int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write)
 				       .inode = m->inode,
 				       .write = write,
 			       });
-}
-
-int xd_helper_xdp_socket(int ticket)
-{
-	return execute(ticket, &(struct xd_helper_request){ .op = XD_HELPER_XDP_SOCKET });
 }
 
 /* Restricting an io_uring takes the real one. */
@@ -483,6 +479,30 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
 {
 	xd_worker_resume(ws, index);
+}
+
+uint64_t xd_grace_mark(struct xd_workers *ws)
+{
+	return 0;
+}
+
+static bool in_round(void)
+{
+	return __atomic_load_n(&fake.in_round, __ATOMIC_ACQUIRE);
+}
+
+bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
+{
+	if (!fake.busy)
+		return !in_round();
+	fake.busy--;
+	return false;
+}
+
+void xd_grace_wait(struct xd_workers *ws, uint64_t mark)
+{
+	while (in_round())
+		usleep(100);
 }
 
 void xd_worker_flush(struct xd_workers *ws, uint32_t index)

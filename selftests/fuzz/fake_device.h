@@ -19,6 +19,8 @@ struct fake_device {
 	struct xd_options opt;
 	int paused;		    /* depth of xd_workers_pause() */
 	int paused_one;		    /* depth of xd_worker_pause(), not within the other */
+	bool in_round;		    /* a round of the worker runs; atomic */
+	unsigned busy;		    /* so many calls of xd_grace_over() return false */
 	unsigned map_keys, map_qps; /* entries */
 	unsigned map_groups;	    /* multicast groups among the addresses */
 	unsigned map_updates;	    /* since the start */

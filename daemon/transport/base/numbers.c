@@ -126,7 +126,7 @@ static void pass_over(struct xt_numbers *t, uint32_t slot)
 
 static uint32_t take_slot(struct xt_numbers *t)
 {
-	uint32_t slot = xt_slots_take(&t->slots), next;
+	uint32_t slot = xt_slots_reserve(&t->slots), next;
 
 	if (slot != XT_NO_SLOT || t->passed == XT_NO_SLOT)
 		return slot;
@@ -135,11 +135,12 @@ static uint32_t take_slot(struct xt_numbers *t)
 		xt_slots_release(&t->slots, slot);
 	}
 	t->passed = XT_NO_SLOT;
-	return xt_slots_take(&t->slots);
+	return xt_slots_reserve(&t->slots);
 }
 
-bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
-		       uint32_t *slot, uint32_t *number)
+/* The number cannot be looked up yet. */
+static bool reserve(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
+		    uint32_t *slot, uint32_t *number)
 {
 	struct number *n;
 
@@ -159,16 +160,26 @@ bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint3
 	return false;
 }
 
+bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
+		       uint32_t *slot, uint32_t *number)
+{
+	if (!reserve(t, item, modulus, rest, slot, number))
+		return false;
+	xt_slots_publish(&t->slots, *slot);
+	return true;
+}
+
 bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot)
 {
 	struct number *n;
 	uint32_t number;
 
-	if (t->gsi != XT_NO_SLOT || !xt_numbers_add(t, item, slot, &number))
+	if (t->gsi != XT_NO_SLOT || !reserve(t, item, 0, 0, slot, &number))
 		return false;
 	t->gsi = *slot;
 	n = xt_slots_at(&t->slots, *slot);
 	n->number = XR_GSI_QPN;
+	xt_slots_publish(&t->slots, *slot);
 	return true;
 }
 

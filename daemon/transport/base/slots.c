@@ -46,7 +46,7 @@ int xt_slots_prepare(struct xt_slots *t)
 	/* the first write to a page takes a page fault */
 	for (i = 0; i < XT_SLOTS_PER_CHUNK; i++)
 		((struct xt_slot *)(new + i * t->size))->next_free = XT_NO_SLOT;
-	*chunk = new;
+	__atomic_store_n(chunk, new, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -54,7 +54,8 @@ static uint32_t take_fresh(struct xt_slots *t)
 {
 	if (t->fresh >= t->end || xt_slots_prepare(t))
 		return XT_NO_SLOT;
-	return t->fresh++;
+	__atomic_store_n(&t->fresh, t->fresh + 1, __ATOMIC_RELEASE);
+	return t->fresh - 1;
 }
 
 static uint32_t take_freed(struct xt_slots *t)
@@ -70,27 +71,34 @@ static uint32_t take_freed(struct xt_slots *t)
 	return index;
 }
 
-uint32_t xt_slots_take(struct xt_slots *t)
+uint32_t xt_slots_reserve(struct xt_slots *t)
 {
 	uint32_t index = t->free_count < t->min_freed ? take_fresh(t) : XT_NO_SLOT;
-	struct xt_slot *slot;
 
 	if (index == XT_NO_SLOT)
 		index = take_freed(t);
-	if (index == XT_NO_SLOT)
-		index = take_fresh(t);
-	if (index == XT_NO_SLOT)
-		return index;
-	slot = xt_slots_at(t, index);
-	slot->used = true;
-	return index;
+	return index == XT_NO_SLOT ? take_fresh(t) : index;
+}
+
+void xt_slots_publish(struct xt_slots *t, uint32_t index)
+{
+	struct xt_slot *slot = xt_slots_at(t, index);
+
+	__atomic_store_n(&slot->used, true, __ATOMIC_RELEASE);
+}
+
+void xt_slots_withdraw(struct xt_slots *t, uint32_t index)
+{
+	struct xt_slot *slot = xt_slots_at(t, index);
+
+	__atomic_store_n(&slot->used, false, __ATOMIC_SEQ_CST);
 }
 
 void xt_slots_release(struct xt_slots *t, uint32_t index)
 {
 	struct xt_slot *slot = xt_slots_at(t, index), *tail;
 
-	slot->used = false;
+	xt_slots_withdraw(t, index);
 	slot->next_free = XT_NO_SLOT;
 	if (t->free_head == XT_NO_SLOT) {
 		t->free_head = index;

@@ -3,6 +3,10 @@
  * A table of slots, addressed by index. Slots are allocated in chunks that never move, so that
  * pointers to slots stay valid. Freed slots queue up: a slot is reused only after many others were
  * freed, or if no unused slot is left, so that stale indices do not match soon.
+ *
+ * One thread changes the table, others may look up slots meanwhile: a slot is filled between
+ * xt_slots_reserve() and xt_slots_publish(). It is freed by xt_slots_withdraw(), and by
+ * xt_slots_release() when no thread uses it any more.
  */
 #ifndef XT_SLOTS_H
 #define XT_SLOTS_H
@@ -17,13 +21,13 @@
 /* First member of each slot */
 struct xt_slot {
 	uint32_t next_free; /* index, XT_NO_SLOT: end of the queue */
-	bool used;
+	bool used;	    /* can be looked up; atomic */
 };
 
 struct xt_slots {
 	size_t size;	    /* bytes of a slot */
 	uint32_t end;	    /* indices are below this one */
-	uint32_t fresh;	    /* lowest index never used */
+	uint32_t fresh;	    /* lowest index never used; atomic */
 	uint32_t min_freed; /* freed slots that are kept back while unused ones are left */
 	uint32_t free_head, free_tail, free_count;
 	uint8_t **chunk;
@@ -35,16 +39,20 @@ int xt_slots_init(struct xt_slots *t, size_t size, uint32_t first, uint32_t end,
 void xt_slots_destroy(struct xt_slots *t);
 
 /*
- * Allocates memory, so that the next xt_slots_take() does not. Other threads may look up slots
+ * Allocates memory, so that the next xt_slots_reserve() does not. Other threads may look up slots
  * meanwhile. Returns 0 or -ENOMEM.
  */
 int xt_slots_prepare(struct xt_slots *t);
-/* Returns the index of a slot that is now used, or XT_NO_SLOT. New slots are zeroed. */
-uint32_t xt_slots_take(struct xt_slots *t);
-/* The slot must be used. */
+/* Returns the index of a slot that cannot be looked up yet, or XT_NO_SLOT. New slots are zeroed. */
+uint32_t xt_slots_reserve(struct xt_slots *t);
+/* From now on the slot, which must be reserved, can be looked up. */
+void xt_slots_publish(struct xt_slots *t, uint32_t index);
+/* From now on it cannot be looked up. */
+void xt_slots_withdraw(struct xt_slots *t, uint32_t index);
+/* Withdraws the slot, and allows that it is reserved again. */
 void xt_slots_release(struct xt_slots *t, uint32_t index);
 
-/* The index must have been returned by xt_slots_take() before. */
+/* The index must have been returned by xt_slots_reserve() before. */
 static inline void *xt_slots_at(const struct xt_slots *t, uint32_t index)
 {
 	return t->chunk[index / XT_SLOTS_PER_CHUNK] + index % XT_SLOTS_PER_CHUNK * t->size;
@@ -55,10 +63,11 @@ static inline void *xt_slots_used(const struct xt_slots *t, uint32_t index)
 {
 	struct xt_slot *slot;
 
-	if (index >= t->fresh || !t->chunk[index / XT_SLOTS_PER_CHUNK])
+	if (index >= __atomic_load_n(&t->fresh, __ATOMIC_ACQUIRE) ||
+	    !__atomic_load_n(&t->chunk[index / XT_SLOTS_PER_CHUNK], __ATOMIC_RELAXED))
 		return NULL;
 	slot = xt_slots_at(t, index);
-	return slot->used ? slot : NULL;
+	return __atomic_load_n(&slot->used, __ATOMIC_ACQUIRE) ? slot : NULL;
 }
 
 #endif /* XT_SLOTS_H */

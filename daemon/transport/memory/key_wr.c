@@ -33,6 +33,12 @@ static void set_state(struct xt_key *key, uint8_t state)
 	__atomic_store_n(&key->entry.state, state, __ATOMIC_RELEASE);
 }
 
+/* The control thread reads it for lists. */
+static void set_variant(struct xr_key_entry *entry, uint32_t key)
+{
+	__atomic_store_n(&entry->variant, XR_KEY_VARIANT(key), __ATOMIC_RELAXED);
+}
+
 static void quiesce(struct xt_engine *e)
 {
 	if (e->ops->quiesce_keys)
@@ -49,7 +55,7 @@ static void end_use(struct xt_qp *qp, const struct xt_key *key, struct xt_ending
 
 	quiesce(e);
 	if (key->entry.type == XR_KEY_MW)
-		key = xt_keys_by_index(e->shared->keys, key->parent);
+		key = key->parent;
 	xt_ending_key_begin(ending, key);
 }
 
@@ -63,13 +69,11 @@ static void mirror(struct xt_engine *e, const struct xt_key *key)
 
 static void list_add(struct xt_qp *qp, struct xt_key *key)
 {
-	struct xt_keys *keys = qp->engine->shared->keys;
-
-	key->prev = 0;
+	key->prev = NULL;
 	key->next = qp->windows;
 	if (key->next)
-		xt_keys_by_index(keys, key->next)->prev = key->index;
-	qp->windows = key->index;
+		key->next->prev = key;
+	qp->windows = key;
 }
 
 static void list_del(struct xt_shared *shared, struct xt_key *key)
@@ -77,29 +81,26 @@ static void list_del(struct xt_shared *shared, struct xt_key *key)
 	struct xt_qp *qp;
 
 	if (key->next)
-		xt_keys_by_index(shared->keys, key->next)->prev = key->prev;
+		key->next->prev = key->prev;
 	if (key->prev) {
-		xt_keys_by_index(shared->keys, key->prev)->next = key->next;
+		key->prev->next = key->next;
 	} else {
 		qp = xt_qp_by_num(shared->qps, key->entry.qpn);
 		if (qp)
 			qp->windows = key->next;
 	}
-	key->next = key->prev = 0;
+	key->next = key->prev = NULL;
 }
 
 /* Detaches a window from its region. The caller has claimed it, or no engine can reach it. */
 static void detach(struct xt_shared *shared, struct xt_key *window)
 {
-	struct xt_key *parent;
-
 	if (!window->parent)
 		return;
 	if (window->entry.qpn)
 		list_del(shared, window);
-	parent = xt_keys_by_index(shared->keys, window->parent);
-	__atomic_sub_fetch(&parent->windows, 1, __ATOMIC_SEQ_CST);
-	window->parent = 0;
+	__atomic_sub_fetch(&window->parent->windows, 1, __ATOMIC_SEQ_CST);
+	window->parent = NULL;
 	window->mem = NULL;
 	window->base = 0;
 	window->entry.qpn = 0;
@@ -113,13 +114,24 @@ void xt_window_unbind(struct xt_shared *shared, struct xt_key *window)
 	set_state(window, XR_KEY_FREE);
 }
 
+/*
+ * Another engine claims a window that is bound to this QP only while it checks whether it may
+ * invalidate it, which it may not.
+ */
+static void claim_bound(struct xt_key *window)
+{
+	while (!claim(window, XR_KEY_VALID))
+		__builtin_ia32_pause();
+}
+
 bool xt_qp_unbind(struct xt_qp *qp, uint32_t most)
 {
 	struct xt_shared *shared = qp->engine->shared;
 	struct xt_key *window;
 
 	for (; qp->windows && most; most--) {
-		window = xt_keys_by_index(shared->keys, qp->windows);
+		window = qp->windows;
+		claim_bound(window);
 		xt_window_unbind(shared, window);
 		mirror(qp->engine, window);
 	}
@@ -208,9 +220,9 @@ static enum xr_reason check_window(const struct xt_qp *qp, const struct xt_key *
 }
 
 /*
- * Takes the reference before checking the state. Invalidation changes the state before it checks
- * the references, so one side always sees the other. The PD may have changed since find_parent()
- * checked it.
+ * Takes the reference before checking that the key can be looked up, and its state. Deregistration
+ * withdraws the key, and invalidation changes the state, before they check the references, so one
+ * side always sees the other. The PD may have changed since find_parent() checked it.
  */
 static enum xr_reason ref_parent(const struct xt_qp *qp, struct xt_key *parent,
 				 const struct xt_swqe *w)
@@ -219,6 +231,8 @@ static enum xr_reason ref_parent(const struct xt_qp *qp, struct xt_key *parent,
 	uint64_t off;
 
 	__atomic_add_fetch(&parent->windows, 1, __ATOMIC_SEQ_CST);
+	if (xt_keys_by_index(qp->engine->shared->keys, parent->index) != parent)
+		return XR_KEY_INDEX;
 	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) != XR_KEY_VALID || !parent->mem)
 		return XR_KEY_STATE;
 	if (e->variant != XR_KEY_VARIANT(w->bind.mr_lkey))
@@ -263,10 +277,10 @@ static void attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *paren
 {
 	struct xr_key_entry *e = &window->entry;
 
-	e->variant = XR_KEY_VARIANT(w->bind.new_rkey);
+	set_variant(e, w->bind.new_rkey);
 	if (!parent)
 		return;
-	window->parent = parent->index;
+	window->parent = parent;
 	window->mem = parent->mem;
 	window->base = parent->base + (w->remote_addr - parent->entry.va);
 	e->va = w->bind.access & XR_ACCESS_ZERO_BASED ? 0 : w->remote_addr;
@@ -447,7 +461,7 @@ static void make_valid(struct xt_engine *e, struct xt_key *key, const struct xt_
 	key->entry.va = w->remote_addr;
 	key->entry.length = w->bind_len;
 	key->entry.access = w->reg.access;
-	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
+	set_variant(&key->entry, w->reg.key);
 	set_state(key, XR_KEY_VALID);
 	mirror(e, key);
 }

@@ -13,6 +13,7 @@
 
 struct key_slot {
 	struct xt_slot slot;
+	bool reserved;
 	struct xt_key key;
 };
 
@@ -54,14 +55,18 @@ static uint32_t slot_of(const struct xt_keys *keys, uint32_t index)
 	return xt_unpermute(&keys->order, index & MAX_INDEX) & ((1u << keys->bits) - 1);
 }
 
-int xt_keys_prepare(struct xt_keys *keys)
+/* Engines may still add what they have counted for an earlier key of the slot, see usage.c. */
+static void reset_usage(struct xt_key *key)
 {
-	return xt_slots_prepare(&keys->slots);
+	for (uint32_t i = 0; i < XT_USES; i++) {
+		__atomic_store_n(&key->usage.of[i].count, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&key->usage.of[i].bytes, 0, __ATOMIC_RELAXED);
+	}
 }
 
-struct xt_key *xt_keys_alloc(struct xt_keys *keys)
+struct xt_key *xt_keys_reserve(struct xt_keys *keys)
 {
-	uint32_t at = xt_slots_take(&keys->slots);
+	uint32_t at = xt_slots_reserve(&keys->slots), generation;
 	struct key_slot *slot;
 
 	if (at == XT_NO_SLOT)
@@ -69,23 +74,63 @@ struct xt_key *xt_keys_alloc(struct xt_keys *keys)
 	slot = xt_slots_at(&keys->slots, at);
 	if (!slot->key.index)
 		slot->key.entry.variant = (uint8_t)xt_mix(keys->seed + at);
+	slot->reserved = true;
 	slot->key.place = at;
-	slot->key.usage = (struct xt_usage){ 0 };
-	slot->key.index = xt_permute(&keys->order,
-				     (slot->key.generation++ << keys->bits | at) & MAX_INDEX);
+	generation = slot->key.generation;
+	slot->key.index = xt_permute(&keys->order, (generation << keys->bits | at) & MAX_INDEX);
+	__atomic_store_n(&slot->key.generation, generation + 1, __ATOMIC_RELAXED);
+	reset_usage(&slot->key);
 	return &slot->key;
+}
+
+void xt_keys_publish(struct xt_keys *keys, struct xt_key *key)
+{
+	xt_slots_publish(&keys->slots, key->place);
+}
+
+struct xt_key *xt_keys_alloc(struct xt_keys *keys)
+{
+	struct xt_key *key = xt_keys_reserve(keys);
+
+	if (key)
+		xt_keys_publish(keys, key);
+	return key;
+}
+
+void xt_keys_withdraw(struct xt_keys *keys, struct xt_key *key)
+{
+	xt_slots_withdraw(&keys->slots, key->place);
+}
+
+/* A bind takes its reference before it checks that the key is still published (key_wr.c). */
+bool xt_keys_withdraw_unbound(struct xt_keys *keys, struct xt_key *key)
+{
+	if (__atomic_load_n(&key->windows, __ATOMIC_SEQ_CST))
+		return false;
+	xt_keys_withdraw(keys, key);
+	if (!__atomic_load_n(&key->windows, __ATOMIC_SEQ_CST))
+		return true;
+	xt_keys_publish(keys, key);
+	return false;
 }
 
 void xt_keys_release(struct xt_keys *keys, struct xt_key *key)
 {
-	if (!key || !xt_keys_by_index(keys, key->index))
+	struct key_slot *slot = key ? xt_slots_at(&keys->slots, key->place) : NULL;
+
+	if (!slot || !slot->reserved)
 		return;
-	*key = (struct xt_key){
-		.index = key->index,
-		.generation = key->generation,
-		.entry.variant = key->entry.variant + 1,
-	};
-	xt_slots_release(&keys->slots, slot_of(keys, key->index));
+	slot->reserved = false;
+	key->entry = (struct xr_key_entry){ .variant = key->entry.variant + 1 };
+	key->windows = key->max_pages = 0;
+	key->parent = key->next = key->prev = NULL;
+	key->base = 0;
+	key->mem = NULL;
+	key->owner = NULL;
+	key->pages = NULL;
+	key->piece = NULL;
+	key->refused = (struct xt_refused){ 0 };
+	xt_slots_release(&keys->slots, key->place);
 }
 
 /* Returns NULL if the slot is not that of the index. */

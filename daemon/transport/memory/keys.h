@@ -12,6 +12,7 @@
 #ifndef XT_KEYS_H
 #define XT_KEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <xroce/key_check.h>
@@ -26,21 +27,22 @@ struct xt_keys;
 /*
  * A region or window. BPF maps mirror `entry`.
  *
- * Keys are allocated and released while all workers are paused. Work requests change keys in one
- * engine while others look them up (key_wr.c): the other fields are valid only in state
- * XR_KEY_VALID.
+ * One thread, which is not that of an engine, reserves a key, fills it and publishes it. To free it,
+ * the thread withdraws it, waits until the rounds have ended in which engines may have looked it up
+ * (daemon/datapath/grace.h), and releases it. Meanwhile, engines look up keys, and work requests
+ * change them (key_wr.c): the other fields are valid only in state XR_KEY_VALID.
  */
 struct xt_key {
 	uint32_t index;
-	uint32_t generation; /* times that the slot was allocated */
+	uint32_t generation; /* times that the slot was reserved; atomic */
 	uint32_t place;	     /* number of the slot */
 	struct xr_key_entry entry;
-	uint32_t windows;    /* regions: number of windows bound to it; atomic */
-	uint32_t parent;     /* windows: index of the region, 0: not bound */
-	uint32_t next, prev; /* bound windows of type 2: list of the QP, by index */
-	uint64_t base;	     /* offset of entry.va in mem */
-	struct xt_mem *mem;  /* owned by the daemon; of a window: the region's */
-	void *owner;	     /* the object of the daemon or the host; NULL: none */
+	uint32_t windows;	    /* regions: number of windows bound to it; atomic */
+	struct xt_key *parent;	    /* windows: the region, NULL: not bound */
+	struct xt_key *next, *prev; /* bound windows of type 2: list of the QP */
+	uint64_t base;		    /* offset of entry.va in mem */
+	struct xt_mem *mem;	    /* owned by the daemon; of a window: the region's */
+	void *owner;		    /* the object of the daemon or the host; NULL: none */
 	/*
 	 * Regions for fast registration: XR_FAST_LISTS page lists of max_pages entries, which the
 	 * client writes. mem has room for max_pages segments, piece for half as many pieces.
@@ -63,18 +65,28 @@ struct xt_keys *xt_keys_new(uint32_t max, uint64_t seed);
 void xt_keys_free(struct xt_keys *keys);
 
 /*
- * Allocates memory, so that the next xt_keys_alloc() does not. Other threads may look up keys
- * meanwhile. Returns 0 or -ENOMEM.
+ * Returns a key in state XR_KEY_FREE that cannot be looked up yet; NULL: the table is full or out of
+ * memory.
  */
-int xt_keys_prepare(struct xt_keys *keys);
-/* Returns a key in state XR_KEY_FREE; NULL: the table is full or out of memory. */
-struct xt_key *xt_keys_alloc(struct xt_keys *keys);
+struct xt_key *xt_keys_reserve(struct xt_keys *keys);
+/* From now on the key, which must be reserved, can be looked up. */
+void xt_keys_publish(struct xt_keys *keys, struct xt_key *key);
+/*
+ * From now on the key cannot be looked up. Engines that have looked it up may use it until their
+ * rounds end.
+ */
+void xt_keys_withdraw(struct xt_keys *keys, struct xt_key *key);
+/* The same unless windows are bound to the key: returns false then. */
+bool xt_keys_withdraw_unbound(struct xt_keys *keys, struct xt_key *key);
+/* The key may be reserved again. Nobody uses it any more. */
 void xt_keys_release(struct xt_keys *keys, struct xt_key *key);
+/* Both steps at once, for hosts whose only engine does not run meanwhile */
+struct xt_key *xt_keys_alloc(struct xt_keys *keys);
 static inline uint32_t xt_key_value(const struct xt_key *key)
 {
-	return XR_KEY(key->index, key->entry.variant);
+	return XR_KEY(key->index, __atomic_load_n(&key->entry.variant, __ATOMIC_RELAXED));
 }
-/* Returns the key of an index, in any state; NULL: not allocated. Valid until released. */
+/* Returns the key of an index, in any state; NULL: there is none. Valid for the rest of a round. */
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
 
 /*

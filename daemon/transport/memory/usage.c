@@ -3,12 +3,17 @@
 #include "keys.h"
 #include "use.h"
 
+static uint32_t generation_of(const struct xt_key *region)
+{
+	return __atomic_load_n(&region->generation, __ATOMIC_RELAXED);
+}
+
 /* Other engines may add to the same totals. */
 static void settle(struct xt_usage_entry *entry)
 {
 	struct xt_use_count *to, *from;
 
-	if (!entry->region || entry->region->generation != entry->generation)
+	if (!entry->region || generation_of(entry->region) != entry->generation)
 		return;
 	for (uint32_t use = 0; use < XT_USES; use++) {
 		to = &entry->region->usage.of[use];
@@ -24,10 +29,13 @@ static struct xt_usage_entry *entry_of(struct xt_engine *e, struct xt_key *regio
 {
 	struct xt_usage_entry *entry = &e->usage[region->place % XT_USAGE_PLACES];
 
-	if (entry->region == region && entry->generation == region->generation)
+	if (entry->region == region && entry->generation == generation_of(region))
 		return entry;
 	settle(entry);
-	*entry = (struct xt_usage_entry){ .region = region, .generation = region->generation };
+	*entry = (struct xt_usage_entry){
+		.region = region,
+		.generation = generation_of(region),
+	};
 	return entry;
 }
 
@@ -41,7 +49,7 @@ static struct xt_key *region_of(struct xt_keys *keys, uint32_t key)
 
 	if (!k || k->entry.type != XR_KEY_MW)
 		return k;
-	return xr_key_is_valid(&k->entry) ? xt_keys_by_index(keys, k->parent) : NULL;
+	return xr_key_is_valid(&k->entry) ? k->parent : NULL;
 }
 
 struct xt_usage_entry *xt_usage_find(struct xt_qp *qp, enum xt_use use, uint32_t key)
