@@ -61,11 +61,6 @@ static bool all_between_rounds(struct xd_workers *ws)
 	return true;
 }
 
-bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
-{
-	return __atomic_load_n(&ws->grace.ended, __ATOMIC_ACQUIRE) > mark || all_between_rounds(ws);
-}
-
 static void note_end(struct xd_workers *ws, uint64_t period)
 {
 	uint64_t last = __atomic_load_n(&ws->grace.ended, __ATOMIC_RELAXED);
@@ -73,6 +68,20 @@ static void note_end(struct xd_workers *ws, uint64_t period)
 	while (last < period && !__atomic_compare_exchange_n(&ws->grace.ended, &last, period, true,
 							     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		;
+}
+
+/* A period that ends at once is noted as well, so that nobody waits after this has returned true. */
+bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
+{
+	uint64_t period;
+
+	if (__atomic_load_n(&ws->grace.ended, __ATOMIC_ACQUIRE) > mark)
+		return true;
+	period = __atomic_add_fetch(&ws->grace.begun, 1, __ATOMIC_SEQ_CST);
+	if (!all_between_rounds(ws))
+		return false;
+	note_end(ws, period);
+	return true;
 }
 
 void xd_grace_wait(struct xd_workers *ws, uint64_t mark)

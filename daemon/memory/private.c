@@ -7,14 +7,16 @@
 #include "mover.h"
 #include "region.h"
 
-static struct xd_mover *mover_of(const struct xt_mem *xt)
+struct xd_proc *xd_mem_proc(const struct xd_mem *mem)
 {
-	const struct xd_mem *mem = (const struct xd_mem *)xt;
-	const struct xd_proc *proc = mem->proc;
+	if (mem->proc || !mem->current)
+		return mem->proc;
+	return __atomic_load_n(mem->current, __ATOMIC_ACQUIRE);
+}
 
-	if (!proc && mem->current)
-		proc = __atomic_load_n(mem->current, __ATOMIC_ACQUIRE);
-	return xd_proc_mover(proc);
+static struct xd_mover *mover_of(const struct xt_mem *mem)
+{
+	return xd_proc_mover(xd_mem_proc((const struct xd_mem *)mem));
 }
 
 static struct xt_mem_io *private_io_new(struct xt_mem *mem, void *engine_ctx, uint32_t len,

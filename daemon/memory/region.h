@@ -103,6 +103,11 @@ int xd_mem_prepare_unmap(const struct xd_mem *mem);
  * worker may use the region meanwhile. Does not block.
  */
 void xd_mem_unmap(struct xd_mem *mem);
+/*
+ * Returns the address space by which accesses reach a region, NULL: none yet. By the control
+ * thread, and by workers in their rounds
+ */
+struct xd_proc *xd_mem_proc(const struct xd_mem *mem);
 /* A page of a mapped segment was absent. Any thread, does not block. */
 void xd_mem_absent(const struct xd_mem *mem);
 void xd_mem_free(struct xd_mem *mem); /* NULL allowed */

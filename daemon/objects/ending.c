@@ -21,7 +21,7 @@ static void note(struct xd_ending *e, struct xd_proc *proc, const struct xt_mem 
 
 void xd_ending_region(struct xd_ending *e, const struct xd_mem *mem)
 {
-	note(e, mem ? mem->proc : NULL, mem ? &mem->xt : NULL);
+	note(e, mem ? xd_mem_proc(mem) : NULL, mem ? &mem->xt : NULL);
 }
 
 void xd_ending_all(struct xd_ending *e, struct xd_proc *proc)

@@ -50,6 +50,21 @@ static void test_posted(void)
 	end("posted writes");
 }
 
+/* Region FAST may have the same memory as region SLOW, so its bytes are written in their turn. */
+static void test_two_regions(void)
+{
+	begin(false);
+	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+	post(&a, 2, XR_WR_RDMA_WRITE, FAST, FAST + 9000, 3 * MTU);
+	ring(&a);
+	TAP_OK(pending() == 4 && memcmp(fast, fast + 9000, MTU),
+	       "no packet to another region is stored while a write is posted");
+	finish_all();
+	TAP_OK(completes(1, 0) && completes(2, 0) && !memcmp(fast, fast + 9000, 3 * MTU),
+	       "all are afterwards");
+	end("two regions");
+}
+
 static void test_receive(void)
 {
 	begin(false);
@@ -328,6 +343,7 @@ static void test_loopback_posted(void)
 int main(void)
 {
 	test_posted();
+	test_two_regions();
 	test_receive();
 	test_posted_receives(false);
 	test_posted_receives(true);

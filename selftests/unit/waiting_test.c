@@ -275,6 +275,37 @@ static void test_room(void)
 	end("staging memory");
 }
 
+/* A QP that waits for room is destroyed: nothing refers to it afterwards. */
+static void test_destroyed(void)
+{
+	begin(true);
+	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+	no_room = true;
+	ring(&a);
+	TAP_OK(!xt_list_empty(&pool.waiting), "over loopback, a WRITE waits for room");
+	h_destroy(&a);
+	TAP_OK(xt_list_empty(&pool.waiting), "a QP that is destroyed waits no more");
+	h_create_type(h, &a, type);
+	end("destroyed");
+}
+
+/* A receive of an SRQ would do as well: its data is stored before the rest is executed. */
+static void test_copies(void)
+{
+	begin(false);
+	h_post_recv(&b, 2, SLOW, 64, slow_key);
+	post(&a, 1, XR_WR_SEND_WITH_INV, FAST, 0, 64)->invalidate_rkey = 0x7777;
+	ring(&a);
+	TAP_OK(pending() == 1 && b.qp->waiting.held[XT_RESPONDER], "a SEND is held");
+	for (unsigned i = 0; i < 3; i++)
+		h_receive(h, h->sent[0].data, h->sent[0].len);
+	TAP_OK(pending() == 1 && submissions == 1 && b.qp->counters.rx_duplicates == 3,
+	       "copies of it are dropped");
+	finish_all();
+	TAP_OK(completes(2, IBV_WC_REM_INV_REQ_ERR), "it is executed once");
+	end("copies of a held packet");
+}
+
 /* UC: its packets are kept behind the first one that is held. */
 static void test_limit(void)
 {
@@ -564,6 +595,8 @@ int main(void)
 	test_hang();
 	test_room();
 	test_limit();
+	test_destroyed();
+	test_copies();
 	test_pool();
 	test_no_blocks();
 	test_loopback();

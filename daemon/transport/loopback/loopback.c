@@ -513,6 +513,10 @@ static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 		other = peer->engine;
 		if (!xt_engine_enter(e, other))
 			return STEP_BUSY;
+		if (!xt_loopback_check(qp, peer)) {
+			xt_engine_leave(e, other);
+			return xt_may_send(qp) ? STEP_ON : STEP_STOP;
+		}
 		if (reachable(qp, peer) && expected(qp, peer, p))
 			done = perform(qp, peer, p);
 		else if (xt_has_posted(qp))

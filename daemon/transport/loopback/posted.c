@@ -87,7 +87,8 @@ void xt_loopback_stopped(struct xt_qp *qp)
 {
 	struct xt_qp *sender = sender_of(qp);
 
-	if (sender && sender != qp && is_pending(sender))
+	/* it may have posted writes here, or wait for those of earlier pieces */
+	if (sender && sender != qp)
 		xt_activate(sender);
 }
 
@@ -116,27 +117,36 @@ static void lose_pieces(struct xt_qp *qp, const struct xt_qp *peer)
 		xt_req_go_back(qp);
 }
 
+bool xt_loopback_check(struct xt_qp *qp, const struct xt_qp *peer)
+{
+	/* the data of READs is posted here */
+	if (__builtin_expect(!is_pending(qp), true) || xt_posted(&qp->waiting, XT_REQUESTER))
+		return true;
+	if (peer && peer->waiting.stops == qp->req.peer_stops)
+		return true;
+	lose_pieces(qp, peer);
+	return false;
+}
+
 bool xt_loopback_look(struct xt_qp *qp)
 {
 	struct xt_engine *e = qp->engine;
 	struct xt_qp *peer;
 
-	/* the data of READs is posted here */
-	if (__builtin_expect(!is_pending(qp), true) || xt_posted(&qp->waiting, XT_REQUESTER))
+	if (__builtin_expect(!is_pending(qp), true))
 		return true;
 	peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
 	if (!peer) {
-		lose_pieces(qp, NULL);
+		xt_loopback_check(qp, NULL);
 		return true;
 	}
 	if (!xt_engine_enter(e, peer->engine))
 		return false;
-	if (peer->waiting.stops != qp->req.peer_stops)
-		lose_pieces(qp, peer);
-	else if (peer->engine != e)
+	if (xt_loopback_check(qp, peer) && peer->engine != e) {
 		xt_loopback_settle(qp, peer);
-	if (peer->engine != e && is_pending(qp))
-		xt_ending_poll(qp);
+		if (is_pending(qp))
+			xt_ending_poll(qp);
+	}
 	xt_engine_leave(e, peer->engine);
 	return true;
 }

@@ -23,6 +23,11 @@ bool xt_loopback_must_settle(const struct xt_qp *qp, const struct xt_swqe *w);
  * if the peer's engine is busy.
  */
 bool xt_loopback_look(struct xt_qp *qp);
+/*
+ * To be called when the peer's engine was entered, before a piece is moved. Returns false if posted
+ * writes were given up: their pieces are sent again, or the QP has failed.
+ */
+bool xt_loopback_check(struct xt_qp *qp, const struct xt_qp *peer);
 /* A piece was moved, or must wait (done: false). The peer's engine was entered. */
 void xt_loopback_began(struct xt_qp *qp, struct xt_qp *peer, bool done);
 /* Posted writes of a side of the QP have ended. */

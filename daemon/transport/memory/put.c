@@ -26,6 +26,10 @@ void xt_put_commit(struct xt_put *put)
 	while (!xt_put_is_empty(put)) {
 		io = XT_IO_OF(put->io.next);
 		xt_list_del(&io->link);
+		if (xt_list_empty(&p->posted[put->side]))
+			p->posted_to[put->side] = io->mem;
+		else if (p->posted_to[put->side] != io->mem)
+			p->posted_to[put->side] = NULL;
 		xt_list_add_tail(&p->posted[put->side], &io->link);
 		p->posted_mapped[put->side] += io->mapped;
 		p->busy = true;
@@ -61,8 +65,9 @@ bool xt_put_posts_mapped(const struct xt_put *put, const struct xt_mem_place *to
 		return false;
 	if (!to->seg->addressed || !to->mem->ops->io_new)
 		return false;
-	return p->posted_mapped[put->side] ||
-	       (put->last && (!xt_put_is_empty(put) || xt_put_has_posted(put)));
+	if (!xt_put_has_posted(put))
+		return put->last && !xt_put_is_empty(put);
+	return put->last || p->posted_mapped[put->side] || p->posted_to[put->side] != to->mem;
 }
 
 /* Adds an access that is not started yet. Returns NULL with *err set if there is none. */

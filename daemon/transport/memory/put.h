@@ -13,10 +13,12 @@
  *   messages, because programs poll them. Other bytes have no order before the message completes.
  * - Bytes that are written twice end as written last.
  *
- * Accesses take effect in the order of their start. So while writes are posted, the end of a
- * message is posted as well, even if it is mapped; and while that has not ended, so are all mapped
- * bytes. Mapped memory that accesses cannot reach (struct xt_mem_seg.addressed) is device memory,
- * or memory that the program has not mapped: no program polls it, and it is stored at once.
+ * Accesses take effect in the order of their start. So while writes are posted, the end of a message
+ * is posted as well, even if it is mapped; and while that has not ended, so are all mapped bytes.
+ * While writes to another region are posted, all mapped bytes are, as both may have the same
+ * memory: the mapped and the other bytes of one region differ. Mapped memory that accesses cannot
+ * reach (struct xt_mem_seg.addressed) is device memory, or memory that the program has not mapped:
+ * no program polls it, and it is stored at once.
  *
  * Keys are checked when bytes are put. Accesses that have started take effect even if the key is
  * gone.

@@ -119,8 +119,18 @@ static bool evict(struct xt_mem_pool *pool, const struct xt_reads *own)
 	return false;
 }
 
+/* Returns the reads whose room it is, NULL: that of a put of a packet. */
+static struct xt_reads *reads_of(const struct xt_room *room)
+{
+	for (unsigned i = 0; i < XT_READS; i++)
+		if (room == &room->qp->waiting.reads[i].room)
+			return &room->qp->waiting.reads[i];
+	return NULL;
+}
+
 static void wait_for_room(struct xt_room *room, struct xt_reads *own, struct xt_mem_pool *pool)
 {
+	struct xt_reads *reads = reads_of(room);
 	struct xt_qp *qp = room->qp;
 
 	if (own)
@@ -128,6 +138,8 @@ static void wait_for_room(struct xt_room *room, struct xt_reads *own, struct xt_
 	xt_reads_end(&qp->waiting.reads[XT_READS_SEND_AHEAD]);
 	xt_reads_end(&qp->waiting.reads[XT_READS_RESPOND_AHEAD]);
 	xt_list_add_tail(&pool->waiting, &room->link);
+	if (reads)
+		reads->used = true; /* until xt_reads_clear() */
 }
 
 struct xt_mem_io *xt_io_try_new(struct xt_qp *qp, struct xt_mem *mem, uint32_t len,
@@ -228,15 +240,16 @@ void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
 
 void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool)
 {
+	struct xt_reads *reads;
 	struct xt_room *room;
 
 	(void)e;
 	while (!xt_list_empty(&pool->waiting)) {
 		room = ROOM_OF(pool->waiting.next);
+		reads = reads_of(room);
 		xt_list_del(&room->link);
-		for (unsigned i = 0; i < XT_READS; i++)
-			if (room == &room->qp->waiting.reads[i].room)
-				room->qp->waiting.reads[i].waiting = false;
+		if (reads)
+			reads->waiting = false;
 		xt_resume_later(room->qp);
 	}
 }

@@ -207,6 +207,11 @@ bool xt_responder_rx(struct xt_qp *qp, struct xt_rx *rx)
 		out_of_sequence(qp, rx, resp->epsn + ahead);
 		return true;
 	}
+	/* a copy of the packet that is held, which must not be executed twice */
+	if (__builtin_expect(!ahead && qp->waiting.held[XT_RESPONDER], false)) {
+		XT_QP_COUNT(qp, rx_duplicates, 1);
+		return true;
+	}
 	xt_resp_parse(qp, rx, &put, &rq);
 	if (ahead < 0) {
 		xt_resp_duplicate(qp, &rq, xt_op_kinds[rq.op], resp->epsn + ahead);
