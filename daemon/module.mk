@@ -13,8 +13,8 @@ faults_SRCS := $(addprefix daemon/faults/, \
 # Rules of faults as text
 fault_text_SRCS := $(addprefix daemon/faults/text/,errors.c packets.c requests.c select.c text.c when.c words.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c doorbells.c grace.c inbox.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c worker_lock.c worker_ops.c \
-	worker_self.c workers.c)
+	boost.c doorbells.c grace.c inbox.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c \
+	worker_lock.c worker_ops.c worker_self.c workers.c)
 # The checks of packets in user space
 verdict_SRCS := $(addprefix daemon/io/,hash.c memory_tables.c verdict.c)
 io_SRCS := $(addprefix daemon/io/,gso_run.c worker_count.c) $(verdict_SRCS)

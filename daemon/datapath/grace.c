@@ -70,7 +70,7 @@ static void note_end(struct xd_workers *ws, uint64_t period)
 		;
 }
 
-/* A period that ends at once is noted as well, so that nobody waits after this has returned true. */
+/* Notes a period that ends at once as well, so that nobody waits after this has returned true. */
 bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
 {
 	uint64_t period;

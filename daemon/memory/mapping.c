@@ -55,8 +55,8 @@ static void log_unpinned(int err)
 
 	if (!__atomic_exchange_n(&logged, true, __ATOMIC_RELAXED))
 		xd_log(XD_NOTICE,
-		       "memory of programs is not pinned and can be swapped out: RLIMIT_MEMLOCK: "
-		       "%s",
+		       "memory of programs is not pinned and can be swapped out: mlock2: %s "
+		       "(limit: RLIMIT_MEMLOCK)",
 		       strerror(-err));
 }
 

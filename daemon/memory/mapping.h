@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Mappings of clients' files in the daemon. They are accessed by the functions of
- * transport/guard.h. Their pages are locked in memory (mlock2(2)), so that they are not swapped out.
+ * transport/guard.h. Their pages are locked in memory (mlock2(2)), so that they are not swapped
+ * out.
  *
  * Pages are charged to the memory cgroup of the process that allocates them, which must be the
  * client's. The daemon's access to an absent page is therefore an error: the mappings are

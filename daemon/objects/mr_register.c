@@ -254,8 +254,8 @@ static int make_key(struct xd_client *c, struct build *b)
 
 /*
  * A change of the memory changes the variant of the key, so that the old key becomes invalid. A
- * change of access rights or of the PD keeps the key, as other drivers do. The key is withdrawn, and
- * no engine uses it.
+ * change of access rights or of the PD keeps the key, as other drivers do. The key is withdrawn,
+ * and no engine uses it.
  */
 static int change_key(struct xd_client *c, struct build *b)
 {

@@ -103,8 +103,8 @@ static void fail(struct xt_qp *qp, enum xt_qp_side side, const struct xt_mem_io 
 /* A receive completes, or an atomic has its result. */
 static void take_result(struct xt_qp *qp, const struct xt_mem_io *io)
 {
-	if (io->receives)
-		xt_rq_written(qp, &io->cqe, io->solicited);
+	if (io->receives && !xt_rq_written(qp, &io->cqe, io->solicited))
+		xt_resp_nak_posted(qp, io);
 	if (io->op == XT_MEM_WRITE)
 		return;
 	if (qp->path.loopback)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 BENCH_DIR := selftests/bench
-BENCH_NEEDS := $(addprefix $(BUILD)/bench/,xdp_ceiling floor floor_local memcpy_rate streams idle_qps life regions reply block alltoall)
+BENCH_NEEDS := $(addprefix $(BUILD)/bench/,xdp_ceiling floor floor_local memcpy_rate streams idle_qps life \
+	regions reply block alltoall)
 
 $(eval $(call suite,bench,30,selftests/bench/test_bench.py,,parallel))
 

@@ -14,11 +14,17 @@
 /* Most bytes of posted writes of a QP, but for the last piece */
 #define MAX_POSTED (256u << 10)
 
+/* Returns a PSN of the peer as the requester counts it. */
+static uint32_t from_peer(const struct xt_requester *r, uint32_t psn)
+{
+	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
+}
+
 /* Returns the PSN behind the last piece whose data is in memory. */
 static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	const struct xt_requester *r = &qp->req;
-	uint32_t psn, msn;
+	uint32_t msn;
 
 	if (xt_posted(&qp->waiting, XT_REQUESTER))
 		return xt_posted_first(&qp->waiting, XT_REQUESTER);
@@ -29,15 +35,15 @@ static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
 		return r->unacked;
 	if (!xt_posted(&peer->waiting, XT_RESPONDER))
 		return r->next;
-	psn = xt_posted_psn(peer, &msn);
-	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
+	return from_peer(r, xt_posted_psn(peer, &msn));
 }
 
-void xt_loopback_settle(struct xt_qp *qp, const struct xt_qp *peer)
+/* The data before a PSN is in memory. */
+static void settle_to(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_requester *r = &qp->req;
-	uint32_t psn = settled_psn(qp, peer), end;
 	const struct xt_swqe *w;
+	uint32_t end;
 
 	if (xt_diff(psn, r->unacked) <= 0 || xt_diff(psn, r->max) > 0)
 		return;
@@ -54,6 +60,11 @@ void xt_loopback_settle(struct xt_qp *qp, const struct xt_qp *peer)
 	xt_req_progress(qp, 0);
 	xt_req_check_drained(qp);
 	xt_qp_store_psns(qp);
+}
+
+void xt_loopback_settle(struct xt_qp *qp, const struct xt_qp *peer)
+{
+	settle_to(qp, settled_psn(qp, peer));
 }
 
 /* Returns true if the peer has posted writes of the QP that have not ended. */
@@ -111,10 +122,13 @@ void xt_loopback_began(struct xt_qp *qp, struct xt_qp *peer, bool done)
 static void lose_pieces(struct xt_qp *qp, const struct xt_qp *peer)
 {
 	qp->req.posted = 0;
-	if (peer && peer->info.state == XR_QPS_ERR && peer->resp.write_failed)
-		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
-	else
+	if (!peer || peer->info.state != XR_QPS_ERR || !peer->resp.write_failed) {
 		xt_req_go_back(qp);
+		return;
+	}
+	settle_to(qp, from_peer(&qp->req, peer->resp.nak_psn));
+	if (xt_may_send(qp))
+		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
 }
 
 bool xt_loopback_check(struct xt_qp *qp, const struct xt_qp *peer)

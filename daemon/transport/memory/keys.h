@@ -27,10 +27,10 @@ struct xt_keys;
 /*
  * A region or window. BPF maps mirror `entry`.
  *
- * One thread, which is not that of an engine, reserves a key, fills it and publishes it. To free it,
- * the thread withdraws it, waits until the rounds have ended in which engines may have looked it up
- * (daemon/datapath/grace.h), and releases it. Meanwhile, engines look up keys, and work requests
- * change them (key_wr.c): the other fields are valid only in state XR_KEY_VALID.
+ * One thread, which is not that of an engine, reserves a key, fills it and publishes it. To free
+ * it, the thread withdraws it, waits until the rounds have ended in which engines may have looked
+ * it up (daemon/datapath/grace.h), and releases it. Meanwhile, engines look up keys, and work
+ * requests change them (key_wr.c): the other fields are valid only in state XR_KEY_VALID.
  */
 struct xt_key {
 	uint32_t index;
@@ -65,8 +65,8 @@ struct xt_keys *xt_keys_new(uint32_t max, uint64_t seed);
 void xt_keys_free(struct xt_keys *keys);
 
 /*
- * Returns a key in state XR_KEY_FREE that cannot be looked up yet; NULL: the table is full or out of
- * memory.
+ * Returns a key in state XR_KEY_FREE that cannot be looked up yet; NULL: the table is full or out
+ * of memory.
  */
 struct xt_key *xt_keys_reserve(struct xt_keys *keys);
 /* From now on the key, which must be reserved, can be looked up. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Bytes on their way to memory: the payload of one packet, or of one piece over loopback. They are
- * written as a whole or not at all, so a packet never waits in its middle. Bytes in mapped memory
- * are stored at once. All others are copied to staging memory, and xt_put_commit() starts accesses,
+ * Bytes on their way to memory: the payload of one packet, or of one piece over loopback. A packet
+ * never waits in its middle: its payload is put as a whole, or the packet has no effect but that
+ * mapped bytes of it may be stored, which it stores again later. Bytes in mapped memory are stored
+ * at once. All others are copied to staging memory, and xt_put_commit() starts accesses,
  * which become *posted writes* of that side of the QP (waiting/posted.h). If a byte of the source
  * is not there yet, or there is no staging memory, the put `waits`: nothing is started, and the
  * packet or piece is executed later, from its beginning.
@@ -13,9 +14,9 @@
  *   messages, because programs poll them. Other bytes have no order before the message completes.
  * - Bytes that are written twice end as written last.
  *
- * Accesses take effect in the order of their start. So while writes are posted, the end of a message
- * is posted as well, even if it is mapped; and while that has not ended, so are all mapped bytes.
- * While writes to another region are posted, all mapped bytes are, as both may have the same
+ * Accesses take effect in the order of their start. So while writes are posted, the end of a
+ * message is posted as well, even if it is mapped; and while that has not ended, so are all mapped
+ * bytes. While writes to another region are posted, all mapped bytes are, as both may have the same
  * memory: the mapped and the other bytes of one region differ. Mapped memory that accesses cannot
  * reach (struct xt_mem_seg.addressed) is device memory, or memory that the program has not mapped:
  * no program polls it, and it is stored at once.

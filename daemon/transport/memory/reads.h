@@ -26,7 +26,7 @@ enum xt_reads_for {
 struct xt_reads {
 	struct xt_qp *qp;
 	uint8_t what;  /* enum xt_reads_for */
-	bool used;     /* has accesses, or waits for staging memory */
+	bool used;     /* has accesses, or its room waits for staging memory */
 	bool waiting;  /* for bytes that are needed now */
 	bool repeats;  /* RESPOND: the response was sent before; memory may have changed since */
 	uint32_t pass; /* PSN of the packet that is built */

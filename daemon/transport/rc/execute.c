@@ -421,6 +421,9 @@ enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
 {
 	enum xt_wr_kind kind = xt_op_kinds[rq->op];
 
+	/* UC, which does not move to ERR */
+	if (__builtin_expect(rq->posted && qp->resp.write_failed, false))
+		return xt_resp_refuse_request(qp, res, XR_NAK_REMOTE_OPERATIONAL);
 	if (!in_order(&qp->resp, rq, kind) || xt_resp_select_srq(qp, rq->srqn) >= 0)
 		return xt_resp_refuse_request(qp, res, XR_NAK_INVALID_REQUEST);
 	if (xt_kinds[kind].rd_atomic)

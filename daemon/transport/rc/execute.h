@@ -65,6 +65,8 @@ static inline void xt_resp_finish_put(struct xt_put *put, enum xt_outcome outcom
 {
 	if (__builtin_expect(xt_put_is_empty(put), true))
 		return;
+	if (outcome == XT_POSTED)
+		put->qp->resp.write_failed = false;
 	if (outcome == XT_ACCEPTED || outcome == XT_POSTED)
 		xt_put_commit(put);
 	else

@@ -101,9 +101,10 @@ enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *
 /* ---- FLUSH, IBTA annex A19 ----------------------------------------------------- */
 
 /*
- * Requests are executed in order by one thread at a time, so the data of earlier requests is
- * already in memory, in every tier. A full fence makes it visible to other threads. Persistence is
- * not available, as a worker would have to wait for a disk: no key grants that right.
+ * Requests are executed in order by one thread at a time, so the data of earlier requests is in
+ * memory, or posted, and then the response waits for it. A full fence makes it visible to other
+ * threads. Persistence is not available, as a worker would have to wait for a disk: no key grants
+ * that right.
  */
 enum xt_outcome xt_resp_flush(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {

@@ -153,7 +153,7 @@ struct xt_responder {
 	uint32_t pd;	   /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
 	uint32_t srqn;	   /* XRC: SRQ number of that request */
 	bool invalidated;  /* that request has invalidated its key, and is not complete */
-	bool write_failed; /* a posted write has failed, which has moved the QP to ERR */
+	bool write_failed; /* a posted write has failed. UC: and with it a message that is held */
 	uint64_t answer;   /* loopback: result of the atomic that was posted last */
 
 	/* message being received */

@@ -246,6 +246,18 @@ bool xt_responder_rx(struct xt_qp *qp, struct xt_rx *rx)
 	return true;
 }
 
+void xt_resp_nak_posted(struct xt_qp *qp, const struct xt_mem_io *io)
+{
+	qp->resp.write_failed = true;
+	qp->resp.nak_psn = io->psn;
+	/* over loopback, the requester sees that */
+	if (qp->path.loopback || xt_unreliable(qp))
+		return;
+	qp->resp.msn = io->msn;
+	qp->resp.nak_code = XR_NAK_REMOTE_OPERATIONAL;
+	xt_resp_schedule(qp, XT_ACK_DUE_NAK);
+}
+
 void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
 {
 	static const struct xt_wc_error error = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
@@ -258,16 +270,10 @@ void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
 		xt_resp_refuse_request(qp, &res, XR_NAK_REMOTE_OPERATIONAL);
 	/* UC has no NAK: the message is dropped, even if more of it was accepted */
 	if (xt_unreliable(qp)) {
+		qp->resp.write_failed = true;
 		xt_resp_drop_message(qp);
 		return;
 	}
-	qp->resp.write_failed = true;
 	xt_rd_drop(qp, io->psn);
-	/* over loopback, the engine reports it to the peer itself */
-	if (qp->path.loopback)
-		return;
-	qp->resp.msn = io->msn;
-	qp->resp.nak_code = XR_NAK_REMOTE_OPERATIONAL;
-	qp->resp.nak_psn = io->psn;
-	xt_resp_schedule(qp, XT_ACK_DUE_NAK);
+	xt_resp_nak_posted(qp, io);
 }

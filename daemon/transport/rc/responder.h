@@ -14,6 +14,8 @@ bool xt_responder_rx(struct xt_qp *qp, struct xt_rx *rx);
  * reports it to the peer.
  */
 void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io);
+/* Refuses the request of a posted write; the QP has moved to ERR. */
+void xt_resp_nak_posted(struct xt_qp *qp, const struct xt_mem_io *io);
 /* Reads the fields of a packet, and begins the put of its payload. */
 void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_put *put,
 		   struct xt_request *rq);

@@ -5,8 +5,9 @@
  *
  * Kept packets are copied to blocks (kept_pool.h). Most came early (rc/early.h). One that has its
  * turn may be *held*: it cannot be executed now, because there is no staging memory, or because it
- * must not come before posted writes (posted.h). Nothing of it was done, so it is the same as one
- * that comes later. It is tried again when the QP is resumed. Packets beyond the limits are lost,
+ * must not come before posted writes (posted.h). It had no effect, so it is the same as one that
+ * comes later; or its writes were started (struct xt_rx, `posted`), and the rest of it is to be
+ * executed. It is tried again when the QP is resumed. Packets beyond the limits are lost,
  * as in a network.
  */
 #ifndef XT_WAITING_H
