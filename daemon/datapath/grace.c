@@ -77,6 +77,9 @@ bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
 
 	if (__atomic_load_n(&ws->grace.ended, __ATOMIC_ACQUIRE) > mark)
 		return true;
+	if (!all_between_rounds(ws))
+		return false;
+	/* a period must begin before the look by which it ends */
 	period = __atomic_add_fetch(&ws->grace.begun, 1, __ATOMIC_SEQ_CST);
 	if (!all_between_rounds(ws))
 		return false;

@@ -51,8 +51,11 @@ static void test_idle(void)
 	uint64_t mark = xd_grace_mark(&ws);
 
 	TAP_OK(xd_grace_over(&ws, mark), "a period is over if no worker is in a round");
+	xd_round_begin(&w[0]);
+	TAP_OK(xd_grace_over(&ws, mark), "... and stays over when one begins");
 	xd_grace_wait(&ws, mark);
-	TAP_OK(!ws.grace.begun, "... and nobody waits for it");
+	TAP_OK(ws.grace.begun == 1, "... so nobody waits for it");
+	xd_round_end(&w[0]);
 }
 
 static void test_round(void)
