@@ -62,10 +62,15 @@ struct xd_injection {
 };
 
 struct xd_worker {
-	pthread_mutex_t lock;	      /* held during a round */
-	uint32_t round;		      /* odd in a round; atomic, a futex */
-	uint32_t round_awaited;	      /* threads that wait for the end of a round; atomic */
-	uint64_t key_use;	      /* odd while keys that were looked up may be in use; atomic */
+	pthread_mutex_t lock;	/* held during a round */
+	uint32_t round;		/* odd in a round; atomic, a futex */
+	uint32_t round_awaited; /* threads that wait for the end of a round; atomic */
+	/*
+	 * Odd while keys that were looked up may be in use; atomic. Even also in a round, while the
+	 * worker waits for the others (quiesce_keys()). It has a pointer to the key that it changes
+	 * then, so a grace period waits for `round` and not for this.
+	 */
+	uint64_t key_use;
 	uint32_t pause;		      /* futex: enum xd_pause */
 	struct xd_worker *waiter;     /* waits in its round for a lock that this one has; atomic */
 	struct xd_worker *holder;     /* who has the lock, if any worker; atomic */

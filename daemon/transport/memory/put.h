@@ -3,10 +3,10 @@
  * Bytes on their way to memory: the payload of one packet, or of one piece over loopback. A packet
  * never waits in its middle: its payload is put as a whole, or the packet has no effect but that
  * mapped bytes of it may be stored, which it stores again later. Bytes in mapped memory are stored
- * at once. All others are copied to staging memory, and xt_put_commit() starts accesses,
- * which become *posted writes* of that side of the QP (waiting/posted.h). If a byte of the source
- * is not there yet, or there is no staging memory, the put `waits`: nothing is started, and the
- * packet or piece is executed later, from its beginning.
+ * at once. All others are copied to staging memory, and xt_put_commit() starts accesses, which
+ * become *posted writes* of that side of the QP (waiting/posted.h). If a byte of the source is not
+ * there yet, or there is no staging memory, the put `waits`: nothing is started, and the packet or
+ * piece is executed later, from its beginning.
  *
  * The order of writes of one side of a QP:
  *
