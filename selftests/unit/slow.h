@@ -32,6 +32,7 @@ static uint32_t fast_key, slow_key;
 static struct harness *h;
 static struct h_qp a, b;
 static uint32_t type = XR_QPT_RC;
+static uint32_t first_psn;
 static unsigned delivered; /* frames */
 
 /* ---- the slow memory ------------------------------------------------------------------- */
@@ -140,7 +141,7 @@ static inline bool finish(int err)
 		submitted[i] = NULL;
 		if (!err)
 			take_effect(io);
-		xt_mem_io_done(h->engine, io, err);
+		xt_mem_io_done(io->qp->engine, io, err);
 		return true;
 	}
 	return false;
@@ -193,6 +194,7 @@ static inline bool connect(struct h_qp *q, const struct h_qp *to, bool loopback)
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = to->qpn;
+		attr.sq_psn = attr.rq_psn = first_psn;
 		attr.timeout = 8;
 		attr.retry_cnt = 1;
 		if (type == XR_QPT_UC)

@@ -139,6 +139,7 @@ struct xt_responder {
 	uint32_t epsn; /* expected; UD: number of datagrams received */
 	uint32_t seen; /* one beyond the highest PSN received out of sequence */
 	uint32_t msn;
+	uint32_t acked;	   /* PSN behind the last one that an ACK has covered */
 	uint32_t unacked;  /* packets accepted since the last ACK */
 	uint8_t kind;	   /* enum xt_wr_kind of the message being received */
 	uint8_t ack_due;   /* enum xt_ack_due */

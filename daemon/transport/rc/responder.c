@@ -20,6 +20,7 @@ void xt_resp_reset(struct xt_qp *qp)
 	qp->resp = (struct xt_responder){
 		.epsn = qp->attr.rq_psn,
 		.seen = qp->attr.rq_psn,
+		.acked = qp->attr.rq_psn,
 		.pd = qp->info.pd,
 	};
 }

@@ -139,7 +139,7 @@ static uint32_t ack_syndrome(struct xt_qp *qp)
 /* Returns true if an ACK in front of posted writes acknowledges enough. */
 static bool worth_ack(const struct xt_qp *qp, uint32_t psn)
 {
-	return xt_diff(psn, qp->waiting.acked) >= XT_ACK_EVERY;
+	return xt_diff(psn, qp->resp.acked) >= XT_ACK_EVERY;
 }
 
 /* psn: of an ACK; msn: messages before it. Returns false if there is no room. */
@@ -185,7 +185,6 @@ static bool send_ack(struct xt_qp *qp)
 		psn = xt_posted_psn(qp, &msn);
 		if (due != XT_ACK_DUE_ACK || !worth_ack(qp, psn))
 			return true; /* sent when more of the data is in memory */
-		qp->waiting.acked = psn;
 	}
 	/* the missing packets may have arrived late */
 	if (due == XT_ACK_DUE_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
@@ -201,6 +200,7 @@ static bool send_ack(struct xt_qp *qp)
 	resp->nak_sent |= due == XT_ACK_DUE_SEQ_NAK;
 	if (psn == resp->epsn)
 		resp->ack_due = XT_ACK_DUE_NONE;
+	resp->acked = psn;
 	resp->unacked = 0;
 	return true;
 }

@@ -25,9 +25,11 @@ void xt_waiting_init(struct xt_qp *qp)
 void xt_waiting_stop(struct xt_qp *qp)
 {
 	struct xt_waiting *p = &qp->waiting;
+	uint32_t msn;
 	unsigned i;
 
 	p->stops++;
+	p->stopped_psn = xt_posted_psn(qp, &msn);
 	xt_list_del(&p->resume_link);
 	for (i = 0; i < XT_READS; i++)
 		xt_reads_end(&p->reads[i]);

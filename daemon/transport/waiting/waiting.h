@@ -33,8 +33,8 @@ struct xt_waiting {
 	struct xt_list posted[XT_QP_SIDES];  /* struct xt_mem_io, in the order of PSNs */
 	uint32_t posted_mapped[XT_QP_SIDES]; /* number of these to mapped memory */
 	const struct xt_mem *posted_to[XT_QP_SIDES]; /* the region of all of them; NULL: several */
-	uint32_t acked;		 /* PSN behind the last one acknowledged while writes were posted */
 	uint32_t stops;		 /* how often posted writes may have been given up */
+	uint32_t stopped_psn;	 /* PSN behind the data that was in memory at the last stop */
 	struct xt_list given_up; /* struct xt_mem_io: writes that are being executed */
 	struct xt_room room[XT_QP_SIDES];
 	struct xt_reads reads[XT_READS];
