@@ -107,14 +107,6 @@ static void raise_limits(void)
 	setrlimit(RLIMIT_MEMLOCK, &all);
 }
 
-/* Permits every nice value: see datapath/boost.h. Other processes were started before. */
-static void raise_nice_limit(void)
-{
-	struct rlimit nice = { 40, 40 };
-
-	setrlimit(RLIMIT_NICE, &nice);
-}
-
 /* ---- events of the network interface --------------------------------------------- */
 
 /* The status line of `systemctl status` */
@@ -405,9 +397,7 @@ static int start_movers(struct daemon *d)
 		w.wake_fd = xd_worker_wake_fd(ws, i);
 		xd_movers_set_worker(memory.movers, i, &w);
 	}
-	xd_workers_pause(ws);
 	xd_workers_set_memory(ws, &memory);
-	xd_workers_resume_no_wake(ws);
 	return 0;
 }
 
@@ -498,7 +488,6 @@ static int start(struct daemon *d)
 
 	if (!err)
 		err = log_step("handing over to the helper process", hand_over(d));
-	raise_nice_limit();
 	if (!err)
 		err = drop_privileges();
 	if (!err)

@@ -13,7 +13,7 @@ faults_SRCS := $(addprefix daemon/faults/, \
 # Rules of faults as text
 fault_text_SRCS := $(addprefix daemon/faults/text/,errors.c packets.c requests.c select.c text.c when.c words.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c doorbells.c grace.c inbox.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c \
+	doorbells.c grace.c inbox.c pause.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c \
 	worker_lock.c worker_ops.c worker_self.c workers.c)
 # The checks of packets in user space
 verdict_SRCS := $(addprefix daemon/io/,hash.c memory_tables.c verdict.c)
@@ -31,10 +31,8 @@ clients_SRCS := $(addprefix daemon/clients/, \
 	handles.c identity.c limits.c load.c monitor.c processes.c programs.c refuse.c reply.c shm.c trim.c unload.c walk.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c ending.c engine_events.c fast_mr.c import.c mcast.c mr.c \
-	mr_register.c mw.c objects.c pd.c port.c posted.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_show.c qp_traffic.c \
-	qp_windows.c \
-	queue_monitor.c \
-	resolve.c ring.c srq.c xrc.c xrc_target.c)
+	mr_register.c mw.c objects.c pd.c port.c posted.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_remove.c qp_show.c \
+	qp_traffic.c qp_windows.c queue_monitor.c resolve.c ring.c srq.c xrc.c xrc_target.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c faults.c id.c id_qp.c id_show.c listen.c multicast.c port.c \
 	orphans.c query.c rdma_cm.c resolve.c timer.c)

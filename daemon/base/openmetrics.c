@@ -97,24 +97,19 @@ void om_single(struct openmetrics *m, const char *name, const char *type, uint64
 	om_value(m, value);
 }
 
-void om_histogram(struct openmetrics *m, const char *label, const char *value,
-		  const struct xd_histogram *h)
+void om_histogram(struct openmetrics *m, const struct xd_histogram *h)
 {
 	for (uint32_t bits = FIRST_BUCKET; bits <= LAST_BUCKET; bits += BUCKET_STEP) {
 		om_begin_part(m, "_bucket");
-		om_label(m, label, value);
 		om_label_seconds(m, "le", (1ull << bits) - 1);
 		om_value(m, xd_histogram_below(h, bits));
 	}
 	om_begin_part(m, "_bucket");
-	om_label(m, label, value);
 	om_label(m, "le", "+Inf");
 	om_value(m, h->count);
 	om_begin_part(m, "_count");
-	om_label(m, label, value);
 	om_value(m, h->count);
 	om_begin_part(m, "_sum");
-	om_label(m, label, value);
 	om_seconds(m, h->sum);
 }
 

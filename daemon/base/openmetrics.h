@@ -38,9 +38,8 @@ void om_seconds(struct openmetrics *m, uint64_t ns);
 /* Family and sample without further labels */
 void om_single(struct openmetrics *m, const char *name, const char *type, uint64_t value,
 	       const char *help);
-/* All samples of a histogram of times in ns, which has one label besides the device. */
-void om_histogram(struct openmetrics *m, const char *label, const char *value,
-		  const struct xd_histogram *h);
+/* All samples of a histogram of times in ns */
+void om_histogram(struct openmetrics *m, const struct xd_histogram *h);
 /* Ends the text. */
 void om_end(struct openmetrics *m);
 

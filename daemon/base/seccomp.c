@@ -124,7 +124,7 @@ static const struct rule allowed[] = {
 	FOR(ALL, sigaltstack),
 	FOR(ALL, sched_yield), FOR(ALL, sched_getaffinity), FOR(ALL, sched_setattr),
 	FOR(ALL, sched_getattr), FOR(ALL, sched_setscheduler), FOR(ALL, sched_getparam),
-	FOR(ALL, sched_getscheduler), FOR(ALL, getpriority), FOR(ALL, setpriority),
+	FOR(ALL, sched_getscheduler), FOR(ALL, getpriority),
 	/* queries */
 	FOR(ALL, getpid), FOR(ALL, getppid), FOR(ALL, gettid), FOR(ALL, getuid), FOR(ALL, geteuid),
 	FOR(ALL, getgid), FOR(ALL, getegid), FOR(ALL, getcpu), FOR(ALL, getrusage),

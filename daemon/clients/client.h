@@ -71,7 +71,7 @@ struct xd_client {
 	uint64_t charged;	    /* by xd_client_charge() */
 	bool fault_port;	    /* a rule lets the port be down */
 	uint64_t fault_gids;	    /* rules that let GIDs be gone */
-	uint64_t fault_rules; /* that select its QPs (faults/faults.h); changed while paused */
+	uint64_t fault_rules;	    /* that select its QPs; under the lock of faults/faults.h */
 	struct xd_client_objects *objects; /* state of the level above */
 	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */
 	uint32_t slot;	      /* of UDP sockets that it has borrowed, plus 1; 0: none */

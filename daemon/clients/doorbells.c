@@ -64,30 +64,42 @@ int xd_doorbells_open(struct xd_client *c)
 	return err;
 }
 
-/* Events that are raised in one pause. Each is a system call. */
+/* Events that are raised in one pause of a worker. Each is a system call. */
 #define RAISE_AT_ONCE 32
 
-static bool raise_some(struct xd_client *c)
+/* Returns true if more are left. */
+static bool raise_some(struct xd_client *c, uint32_t worker)
 {
-	struct xd_doorbells *d = &c->doorbells;
 	uint32_t left = RAISE_AT_ONCE;
 
-	xd_workers_pause(c->dev->workers);
-	for (uint32_t i = 0; i < d->workers; i++) {
-		while (left && xt_cq_raise_late(&d->worker[i].flow))
-			left--;
-	}
-	xd_workers_resume(c->dev->workers);
+	xd_worker_pause(c->dev->workers, worker);
+	while (left && xt_cq_raise_late(&c->doorbells.worker[worker].flow))
+		left--;
+	xd_worker_resume(c->dev->workers, worker);
 	return !left;
 }
 
 bool xd_doorbells_raise_late(struct xd_client *c)
 {
-	while (c->doorbells.workers && raise_some(c)) {
-		if (xd_loop_must_yield(c->dev->loop))
-			return false;
+	for (uint32_t i = 0; i < c->doorbells.workers; i++) {
+		while (raise_some(c, i)) {
+			if (xd_loop_must_yield(c->dev->loop))
+				return false;
+		}
 	}
 	return true;
+}
+
+static void end_flow(struct xd_client *c, uint32_t worker)
+{
+	struct xd_doorbell *d = &c->doorbells.worker[worker];
+
+	xd_worker_pause(c->dev->workers, worker);
+	xd_worker_unwatch_doorbell(c->dev->workers, worker, d);
+	while (xt_cq_raise_late(&d->flow)) /* since xd_doorbells_raise_late() */
+		;
+	xt_flow_end(&d->flow);
+	xd_worker_resume(c->dev->workers, worker);
 }
 
 void xd_doorbells_close(struct xd_client *c)
@@ -97,14 +109,8 @@ void xd_doorbells_close(struct xd_client *c)
 
 	if (!d->workers)
 		return;
-	xd_workers_pause(c->dev->workers);
-	for (i = 0; i < d->workers; i++) {
-		xd_worker_unwatch_doorbell(c->dev->workers, i, &d->worker[i]);
-		while (xt_cq_raise_late(&d->worker[i].flow)) /* since xd_doorbells_raise_late() */
-			;
-		xt_flow_end(&d->worker[i].flow);
-	}
-	xd_workers_resume(c->dev->workers);
+	for (i = 0; i < d->workers; i++)
+		end_flow(c, i);
 	xd_workers_programs_changed(c->dev->workers);
 	close_eventfds(c);
 }

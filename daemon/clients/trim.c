@@ -13,7 +13,7 @@
 /*
  * free() does not return the memory of many small objects to the kernel. This takes some 40 ms if
  * there are, or were, as many objects as possible. Not in a job: the control thread could wait for
- * the allocator's lock meanwhile, with workers paused.
+ * the allocator's lock meanwhile, with a worker paused.
  */
 static void trim(void *arg)
 {

@@ -27,6 +27,16 @@ void xd_round_end(struct xd_worker *w)
 		futex(&w->round, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
+void xd_worker_keys_begin(struct xd_worker *w)
+{
+	__atomic_add_fetch(&w->key_use, 1, __ATOMIC_SEQ_CST);
+}
+
+void xd_worker_keys_end(struct xd_worker *w)
+{
+	__atomic_add_fetch(&w->key_use, 1, __ATOMIC_SEQ_CST);
+}
+
 static uint32_t round_of(struct xd_worker *w)
 {
 	return __atomic_load_n(&w->round, __ATOMIC_SEQ_CST);

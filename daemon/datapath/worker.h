@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The workers: threads, each with its own socket (daemon/io/io.h) and engine. All functions
- * are for the control thread. "Paused" means: between xd_workers_pause() and xd_workers_resume().
+ * are for the control thread. "Paused" means: between xd_worker_pause() and xd_worker_resume().
  */
 #ifndef XD_WORKER_H
 #define XD_WORKER_H
@@ -60,19 +60,15 @@ bool xd_workers_stop(struct xd_workers *ws);
 void xd_workers_free(struct xd_workers *ws); /* NULL allowed */
 unsigned int xd_workers_count(const struct xd_workers *ws);
 
-/* No worker is in a round between pause and resume. Calls nest. */
-void xd_workers_pause(struct xd_workers *ws);
-void xd_workers_resume(struct xd_workers *ws);
-/* Does not wake sleeping workers: for changes that create no work, such as key updates. */
-void xd_workers_resume_no_wake(struct xd_workers *ws);
-
 /*
- * The same for one worker: for queries and changes of its QPs and its engine. Others look up keys,
- * QPs, SRQs and groups meanwhile. Not within a pause of another worker; a pause of all may not
- * begin within it.
+ * Between pause and resume the control thread acts in the place of the worker: it queries and
+ * changes its QPs and its engine. Others look up keys, QPs, SRQs and groups meanwhile, and do not
+ * wait. Calls nest, but not for another worker. Tables that all workers use change while they run,
+ * see grace.h; no wait for a grace period may begin in a pause.
  */
 void xd_worker_pause(struct xd_workers *ws, uint32_t index);
 void xd_worker_resume(struct xd_workers *ws, uint32_t index);
+/* Does not wake a sleeping worker: for changes that create no work. */
 void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index);
 /* Wakes the worker if it sleeps and has work before its deadline. Memory and doorbells excluded. */
 void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index);
@@ -81,23 +77,22 @@ void xd_worker_flush(struct xd_workers *ws, uint32_t index);
 
 /* All times are ns. */
 struct xd_pauses {
-	struct xd_pause_times {
-		/* from the first worker's lock to the release of all locks */
-		struct xd_histogram duration;
-		/*
-		 * Most processor time that the control thread used in a pause. A pause lasts longer
-		 * if another thread or the hypervisor has the processor meanwhile.
-		 */
-		uint64_t longest_cpu;
-	} all, one;
+	struct xd_histogram duration; /* from the worker's lock to its release */
+	/*
+	 * Most processor time that the control thread used in a pause. A pause lasts longer if
+	 * another thread or the hypervisor has the processor meanwhile.
+	 */
+	uint64_t longest_cpu;
 };
 const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws);
 
 struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index);
+/* Returns the index of the worker that has the engine. */
+uint32_t xd_worker_of(const struct xt_engine *e);
 /* The argument that the engine passes to callbacks, and the eventfd that ends the worker's sleep */
 void *xd_worker_ctx(struct xd_workers *ws, uint32_t index);
 int xd_worker_wake_fd(const struct xd_workers *ws, uint32_t index);
-/* Paused */
+/* Before the workers are started */
 void xd_workers_set_memory(struct xd_workers *ws, const struct xd_worker_memory *memory);
 
 /* The doorbells of one client at one worker */
@@ -132,13 +127,11 @@ void xd_workers_wake(struct xd_workers *ws);
 /* Reports that a program has connected or disconnected. */
 void xd_workers_programs_changed(struct xd_workers *ws);
 
-/* The rules of fault injection, of all workers. They are changed while paused. */
+/* The rules of fault injection, of all workers */
 struct xd_faults *xd_workers_faults(struct xd_workers *ws);
 
 struct xd_capture;
-/*
- * Writes packets to the capture's rings, one for each worker, from now on. Paused, as for the end.
- */
+/* Writes packets to the capture's rings, one for each worker, from now on. */
 void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c);
 void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c);
 
@@ -153,7 +146,11 @@ struct xd_worker_stats {
 };
 /* May be called while the worker runs. */
 void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats);
-/* Adds the packets that workers dropped for a reason of reason.h. Paused. */
-void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT]);
+/*
+ * Adds what the engines have counted, and the packets that workers dropped for a reason of reason.h
+ * unless stat is NULL.
+ */
+void xd_workers_sum(struct xd_workers *ws, struct xt_counters *sum,
+		    struct xr_stat stat[XR_REASON_COUNT]);
 
 #endif /* XD_WORKER_H */

@@ -9,9 +9,11 @@ void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
 	for (uint32_t i = 0; i < ws->count && i < c->rings; i++) {
 		struct xd_worker *w = ws->worker[i];
 
+		xd_worker_pause(ws, i);
 		xd_taps_add(&w->taps, &c->tap[i]);
 		xd_worker_capture_round(w);
 		xt_engine_show(w->engine, xd_taps_local_len(w->taps));
+		xd_worker_resume_no_wake(ws, i);
 	}
 }
 
@@ -20,8 +22,10 @@ void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c)
 	for (uint32_t i = 0; i < ws->count && i < c->rings; i++) {
 		struct xd_worker *w = ws->worker[i];
 
+		xd_worker_pause(ws, i);
 		xd_taps_remove(&w->taps, &c->tap[i]);
 		xt_engine_show(w->engine, xd_taps_local_len(w->taps));
+		xd_worker_resume_no_wake(ws, i);
 	}
 }
 

@@ -6,7 +6,10 @@
 #include "daemon/faults/mads.h"
 #include "worker_internal.h"
 
-/* Returns the rules that select the program of a frame's QP, or of the CM id of its MAD. */
+/*
+ * Returns the rules that select the program of a frame's QP, or of the CM id of its MAD. The rules
+ * are locked.
+ */
 static uint64_t rules_of(struct xd_worker *w, uint32_t direction, const struct xt_frame *f)
 {
 	const struct xd_workers *all = w->all;
@@ -77,19 +80,21 @@ static bool damage(const struct xd_worker *w, uint32_t direction, const struct x
 	return !kept || !memcmp(before, f->seg[0].data, n);
 }
 
-/* As apply(), with the rules locked, some of which select the frame's program */
-static bool apply_locked(struct xd_worker *w, uint32_t direction, uint64_t rules,
-			 struct xt_frame *f)
+/* Returns true if the frame continues now, unchanged or damaged. The rules are locked. */
+static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
 	const struct xd_fault_packet packet = {
 		.direction = direction,
 		.queue = direction == XD_FAULT_RX ? f->queue : w->index,
 		.frame = f,
 		.now = w->now,
-		.rules = rules,
+		.rules = rules_of(w, direction, f),
 	};
-	struct xd_fault_action a = xd_faults_next(w->all->faults, &packet);
+	struct xd_fault_action a;
 
+	if (!packet.rules)
+		return true;
+	a = xd_faults_next(w->all->faults, &packet);
 	if (a.hit)
 		xd_count(&w->stats.faults, 1);
 	if (direction == XD_FAULT_RX)
@@ -105,20 +110,15 @@ static bool apply_locked(struct xd_worker *w, uint32_t direction, uint64_t rules
 	return a.copies && !a.delay_ns[0];
 }
 
-/* Returns true if the frame continues now, unchanged or damaged. */
-static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
+static bool apply_to_one(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
 	struct xd_faults *faults = w->all->faults;
-	uint64_t rules;
 	bool goes_on;
 
 	if (!xd_faults_on(faults, direction))
 		return true;
-	rules = rules_of(w, direction, f);
-	if (!rules)
-		return true;
 	xd_faults_lock(faults);
-	goes_on = apply_locked(w, direction, rules, f);
+	goes_on = apply(w, direction, f);
 	xd_faults_unlock(faults);
 	return goes_on;
 }
@@ -126,15 +126,19 @@ static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 struct xt_inject xd_worker_refusal(void *ctx, const struct xt_frame *f)
 {
 	struct xd_worker *w = ctx;
-	const struct xd_fault_packet packet = {
+	struct xd_faults *faults = w->all->faults;
+	struct xd_fault_packet packet = {
 		.direction = XD_FAULT_RX,
 		.queue = f->refusal.value,
 		.frame = f,
 		.now = w->now,
-		.rules = rules_of(w, XD_FAULT_RX, f),
 	};
-	struct xt_inject refusal = xd_faults_refusal(w->all->faults, &packet);
+	struct xt_inject refusal;
 
+	xd_faults_lock(faults);
+	packet.rules = rules_of(w, XD_FAULT_RX, f);
+	refusal = xd_faults_refusal(faults, &packet);
+	xd_faults_unlock(faults);
 	if (refusal.kind != XT_INJECT_NONE)
 		xd_count(&w->stats.faults, 1);
 	return refusal;
@@ -144,31 +148,25 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n)
 {
 	struct xd_faults *faults = w->all->faults;
 	unsigned int kept = 0;
-	bool locked = false;
-	uint64_t rules;
 
+	xd_faults_lock(faults);
 	for (unsigned int i = 0; i < n; i++) {
-		rules = rules_of(w, XD_FAULT_RX, &w->frames[i]);
-		if (rules && !locked)
-			xd_faults_lock(faults);
-		locked |= rules != 0;
-		if (rules && !apply_locked(w, XD_FAULT_RX, rules, &w->frames[i]))
+		if (!apply(w, XD_FAULT_RX, &w->frames[i]))
 			continue;
 		if (kept != i)
 			w->frames[kept] = w->frames[i];
 		kept++;
 	}
-	if (locked)
-		xd_faults_unlock(faults);
+	xd_faults_unlock(faults);
 	return kept;
 }
 
 bool xd_worker_rx_fault(struct xd_worker *w, struct xt_frame *f)
 {
-	return apply(w, XD_FAULT_RX, f);
+	return apply_to_one(w, XD_FAULT_RX, f);
 }
 
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f)
 {
-	return apply(w, XD_FAULT_TX, f);
+	return apply_to_one(w, XD_FAULT_TX, f);
 }

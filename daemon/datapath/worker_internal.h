@@ -7,10 +7,11 @@
  *   worker_idle.c     between rounds: spins, sleeps, waits for the end of a pause
  *   worker_lock.c     locks of other workers, for loopback
  *   grace.c           waits for the end of rounds
+ *   pause.c           pauses of a worker by the control thread
  *   worker_self.c     frames to QPs of this device
  *   worker_faults.c   injected faults
  *   worker_capture.c  packet capture
- *   workers.c         all workers together: start, pauses, statistics
+ *   workers.c         all workers together: start, end, statistics
  */
 #ifndef XD_WORKER_INTERNAL_H
 #define XD_WORKER_INTERNAL_H
@@ -19,7 +20,6 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "boost.h"
 #include "daemon/faults/faults.h"
 #include "daemon/io/count.h"
 #include "daemon/io/io.h"
@@ -36,15 +36,13 @@ struct xd_workers {
 	struct {
 		uint64_t begun, ended; /* numbers of the last periods; atomic */
 	} grace;		       /* see grace.h */
-	bool paused;		       /* the control thread holds every worker's lock */
 
 	/* of the control thread */
+	struct xd_worker *paused; /* NULL: none is */
 	unsigned int pause_depth;
-	struct xd_worker *paused_one; /* the only one that is paused, or NULL */
 	bool changed_while_paused;
-	uint64_t paused_at; /* when it had the first lock */
-	uint64_t cpu_at;    /* its processor time before it asked for the locks */
-	struct xd_boost boost;
+	uint64_t paused_at; /* when it had the lock */
+	uint64_t cpu_at;    /* its processor time before it asked for the lock */
 	struct xd_pauses pauses;
 };
 
@@ -71,14 +69,13 @@ struct xd_worker {
 	 * then, so a grace period waits for `round` and not for this.
 	 */
 	uint64_t key_use;
-	uint32_t pause;		      /* futex: enum xd_pause */
-	struct xd_worker *waiter;     /* waits in its round for a lock that this one has; atomic */
-	struct xd_worker *holder;     /* who has the lock, if any worker; atomic */
-	bool failed;		      /* to take the lock that it wanted last; atomic */
-	bool gave_up;		      /* ... or another one in this round; under the lock */
-	bool stop;		      /* atomic */
-	bool asleep;		      /* it sleeps, or is about to; under the lock */
-	bool must_wake, must_unpause; /* of the control thread, at the end of a pause */
+	uint32_t pause;		  /* futex: enum xd_pause */
+	struct xd_worker *waiter; /* waits in its round for a lock that this one has; atomic */
+	struct xd_worker *holder; /* who has the lock, if any worker; atomic */
+	bool failed;		  /* to take the lock that it wanted last; atomic */
+	bool gave_up;		  /* ... or another one in this round; under the lock */
+	bool stop;		  /* atomic */
+	bool asleep;		  /* it sleeps, or is about to; under the lock */
 	struct xt_engine *engine;
 	struct xd_socket *socket;
 	struct xd_doorbell_list doorbells;
@@ -136,14 +133,14 @@ void xd_worker_close_socket(struct xd_worker *w);
 /* Enclose every round, and what the control thread does in the worker's place. */
 void xd_round_begin(struct xd_worker *w);
 void xd_round_end(struct xd_worker *w);
+/* Enclose every use of keys; see op_quiesce_keys(). */
+void xd_worker_keys_begin(struct xd_worker *w);
+void xd_worker_keys_end(struct xd_worker *w);
 
 /* ---- worker_ops.c ---- */
 
 extern const struct xt_ops xd_worker_ops; /* ctx: struct xd_worker */
 
-/* Enclose every use of keys; see op_quiesce_keys(). */
-void xd_worker_keys_begin(struct xd_worker *w);
-void xd_worker_keys_end(struct xd_worker *w);
 /* Wakes the workers that got a frame in this round. */
 void xd_worker_wake_forwarded(struct xd_worker *w);
 
@@ -200,7 +197,7 @@ void xd_worker_capture_round(struct xd_worker *w);
 
 /* ---- worker_idle.c ---- */
 
-/* Blocks while the control thread pauses the workers. */
+/* Blocks while the control thread pauses the worker. */
 void xd_worker_wait_paused(struct xd_worker *w);
 /*
  * Returns true if the round should end soon: the control thread waits for that, or another worker

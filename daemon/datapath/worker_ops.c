@@ -99,20 +99,15 @@ static void op_key_changed(void *ctx, const struct xt_key *key)
 
 /* ---- other engines ----------------------------------------------------------------------- */
 
-/* If all workers are paused, this is the control thread, which holds all locks. */
 static bool op_engine_lock(void *ctx, struct xt_engine *other)
 {
-	struct xd_worker *w = ctx;
-
-	return w->all->paused || xd_worker_enter(w, xt_engine_ctx(other));
+	return xd_worker_enter(ctx, xt_engine_ctx(other));
 }
 
 static void op_engine_unlock(void *ctx, struct xt_engine *other)
 {
-	struct xd_worker *w = ctx;
-
-	if (!w->all->paused)
-		xd_worker_leave(xt_engine_ctx(other));
+	(void)ctx;
+	xd_worker_leave(xt_engine_ctx(other));
 }
 
 /*
@@ -149,16 +144,6 @@ static bool op_hurry(void *ctx)
 
 /* ---- keys -------------------------------------------------------------------------------- */
 
-void xd_worker_keys_begin(struct xd_worker *w)
-{
-	__atomic_add_fetch(&w->key_use, 1, __ATOMIC_SEQ_CST);
-}
-
-void xd_worker_keys_end(struct xd_worker *w)
-{
-	__atomic_add_fetch(&w->key_use, 1, __ATOMIC_SEQ_CST);
-}
-
 /*
  * Waits until every other worker has ended its present round. The caller marks itself as using no
  * key while it waits, so two workers that wait for each other both continue.
@@ -167,8 +152,6 @@ static void op_quiesce_keys(void *ctx)
 {
 	struct xd_worker *w = ctx;
 
-	if (w->all->paused) /* this is the control thread */
-		return;
 	xd_worker_keys_end(w);
 	for (unsigned int i = 0; i < w->all->count; i++) {
 		uint64_t *other = &w->all->worker[i]->key_use;

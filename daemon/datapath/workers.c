@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* All workers of the device: start and stop, pause and resume, statistics. */
-#include <assert.h>
+/* All workers of the device: start and stop, statistics. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,161 +12,6 @@
 #include "worker_internal.h"
 
 #define STOP_SECONDS 1 /* for all workers to end their rounds */
-
-/* ---- pause and resume ---------------------------------------------------------------------- */
-
-static void ask_to_stop(struct xd_worker *w)
-{
-	__atomic_store_n(&w->pause, XD_PAUSED, __ATOMIC_RELEASE);
-}
-
-/* The engine may have work now, or an earlier deadline. */
-static void release(struct xd_worker *w, bool changed)
-{
-	if (changed)
-		__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
-	w->must_wake = changed && w->asleep;
-	w->must_unpause = __atomic_exchange_n(&w->pause, XD_RUNS, __ATOMIC_ACQ_REL) == XD_AWAITED;
-	pthread_mutex_unlock(&w->lock);
-}
-
-static void let_run(struct xd_worker *w)
-{
-	if (w->must_unpause)
-		xd_worker_unpause(w);
-	if (w->must_wake)
-		xd_worker_wake(w);
-}
-
-static void begin_pause(struct xd_workers *ws)
-{
-	xd_boost_begin(&ws->boost, xd_now());
-	ws->cpu_at = xd_cpu_time();
-}
-
-static void end_pause(struct xd_workers *ws, struct xd_pause_times *times)
-{
-	uint64_t now = xd_now(), ns = now - ws->paused_at, cpu;
-
-	xd_histogram_add(&times->duration, ns);
-	/* The processor time is not longer than ns, and reading it takes a system call. */
-	if (ns > times->longest_cpu) {
-		cpu = xd_cpu_time() - ws->cpu_at;
-		cpu = cpu < ns ? cpu : ns;
-		if (cpu > times->longest_cpu)
-			times->longest_cpu = cpu;
-	}
-	xd_boost_end(&ws->boost, now, ns);
-}
-
-void xd_workers_pause(struct xd_workers *ws)
-{
-	if (ws->pause_depth++) {
-		assert(ws->paused);
-		return;
-	}
-	begin_pause(ws);
-	/* all workers end their rounds at the same time */
-	for (unsigned int i = 0; i < ws->count; i++)
-		ask_to_stop(ws->worker[i]);
-	for (unsigned int i = 0; i < ws->count; i++) {
-		pthread_mutex_lock(&ws->worker[i]->lock);
-		if (!i)
-			ws->paused_at = xd_now();
-	}
-	ws->paused = true;
-}
-
-void xd_workers_resume_no_wake(struct xd_workers *ws)
-{
-	bool changed = ws->changed_while_paused;
-
-	if (--ws->pause_depth)
-		return;
-	ws->paused = ws->changed_while_paused = false;
-	for (unsigned int i = ws->count; i-- > 0;)
-		release(ws->worker[i], changed);
-	end_pause(ws, &ws->pauses.all);
-	for (unsigned int i = ws->count; i-- > 0;)
-		let_run(ws->worker[i]);
-}
-
-void xd_workers_resume(struct xd_workers *ws)
-{
-	ws->changed_while_paused = true;
-	xd_workers_resume_no_wake(ws);
-}
-
-/* ---- one worker ---------------------------------------------------------------------------- */
-
-/*
- * The control thread acts as the worker, so it counts as one that uses keys: others may change keys
- * meanwhile.
- */
-void xd_worker_pause(struct xd_workers *ws, uint32_t index)
-{
-	struct xd_worker *w = ws->worker[index];
-
-	if (ws->pause_depth++) {
-		assert(ws->paused || ws->paused_one == w);
-		return;
-	}
-	begin_pause(ws);
-	ask_to_stop(w);
-	pthread_mutex_lock(&w->lock);
-	ws->paused_at = w->now = xd_now();
-	ws->paused_one = w;
-	xd_round_begin(w);
-	xd_worker_keys_begin(w);
-}
-
-void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
-{
-	struct xd_worker *w = ws->worker[index];
-	bool changed = ws->changed_while_paused;
-
-	if (ws->paused) {
-		xd_workers_resume_no_wake(ws);
-		return;
-	}
-	if (--ws->pause_depth)
-		return;
-	ws->paused_one = NULL;
-	ws->changed_while_paused = false;
-	xd_worker_keys_end(w);
-	xd_round_end(w);
-	release(w, changed);
-	end_pause(ws, &ws->pauses.one);
-	let_run(w);
-}
-
-void xd_worker_resume(struct xd_workers *ws, uint32_t index)
-{
-	ws->changed_while_paused = true;
-	xd_worker_resume_no_wake(ws, index);
-}
-
-/* The pause has left work before the deadline of the worker. */
-static bool is_due(const struct xd_worker *w)
-{
-	uint64_t deadline = __atomic_load_n(&w->deadline, __ATOMIC_RELAXED);
-
-	return xt_engine_next(w->engine) < deadline || xd_delay_next(w->delay) < deadline ||
-	       xd_delay_next(w->self) != XT_NEVER || (w->socket && xd_socket_tx_pending(w->socket));
-}
-
-void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
-{
-	if (is_due(ws->worker[index]))
-		ws->changed_while_paused = true;
-	xd_worker_resume_no_wake(ws, index);
-}
-
-void xd_worker_flush(struct xd_workers *ws, uint32_t index)
-{
-	if (ws->worker[index]->socket) /* open until the workers have stopped */
-		xd_socket_tx_flush(ws->worker[index]->socket, false);
-}
 
 /* ---- doorbells ----------------------------------------------------------------------------- */
 
@@ -267,11 +111,6 @@ void xd_workers_free(struct xd_workers *ws)
 
 /* ---- queries and settings ------------------------------------------------------------------ */
 
-const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
-{
-	return &ws->pauses;
-}
-
 unsigned int xd_workers_count(const struct xd_workers *ws)
 {
 	return ws->count;
@@ -280,6 +119,11 @@ unsigned int xd_workers_count(const struct xd_workers *ws)
 struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index)
 {
 	return ws->worker[index]->engine;
+}
+
+uint32_t xd_worker_of(const struct xt_engine *e)
+{
+	return ((const struct xd_worker *)xt_engine_ctx(e))->index;
 }
 
 void *xd_worker_ctx(struct xd_workers *ws, uint32_t index)
@@ -302,19 +146,29 @@ struct xd_faults *xd_workers_faults(struct xd_workers *ws)
 	return ws->faults;
 }
 
-void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
+/* The worker is paused. */
+static void add_drops(const struct xd_worker *w, struct xr_stat stat[XR_REASON_COUNT])
 {
-	const struct xt_counters *engine;
+	const struct xt_counters *engine = xt_engine_counters(w->engine);
 	struct xd_socket_stats x;
 
+	xd_socket_stats(w->socket, &x);
+	stat[XR_NO_METADATA].packets += x.rx_no_metadata;
+	stat[XR_TOO_LONG].packets += x.rx_too_long;
+	stat[XR_GSO_PACKET].packets += x.rx_gso_refused;
+	stat[XR_ICRC].packets += engine->rx_icrc_errors;
+	stat[XR_UDP_CHECKSUM].packets += engine->rx_udp_checksum_errors;
+}
+
+void xd_workers_sum(struct xd_workers *ws, struct xt_counters *sum,
+		    struct xr_stat stat[XR_REASON_COUNT])
+{
 	for (unsigned int i = 0; i < ws->count; i++) {
-		xd_socket_stats(ws->worker[i]->socket, &x);
-		stat[XR_NO_METADATA].packets += x.rx_no_metadata;
-		stat[XR_TOO_LONG].packets += x.rx_too_long;
-		stat[XR_GSO_PACKET].packets += x.rx_gso_refused;
-		engine = xt_engine_counters(ws->worker[i]->engine);
-		stat[XR_ICRC].packets += engine->rx_icrc_errors;
-		stat[XR_UDP_CHECKSUM].packets += engine->rx_udp_checksum_errors;
+		xd_worker_pause(ws, i);
+		xt_counters_add(sum, xt_engine_counters(ws->worker[i]->engine));
+		if (stat)
+			add_drops(ws->worker[i], stat);
+		xd_worker_resume_no_wake(ws, i);
 	}
 }
 

@@ -42,7 +42,8 @@ void xd_faults_free(struct xd_faults *f); /* NULL allowed */
 
 /*
  * Replaces the rules of a program, which apply to QPs of that program only; NULL: those of the
- * operator. Returns -ENOSPC if there are too many rules. No other thread may use *f meanwhile.
+ * operator. Returns -ENOSPC if there are too many rules. The numbers of rules change, so the caller
+ * holds the lock, also while it calls xd_faults_of() for all programs.
  */
 int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *owner, uint64_t seed,
 		  const struct xd_fault_rule *rules, uint32_t n);
@@ -70,8 +71,9 @@ const struct xd_fault_rule *xd_faults_at(struct xd_faults *f, uint32_t index,
 void xd_faults_add_hits(struct xd_faults *f, uint32_t index, uint64_t seen, uint64_t hits);
 uint64_t xd_faults_seed(const struct xd_faults *f); /* of the operator's rules */
 /*
- * Threads that share the rules hold the lock while they call xd_faults_next(), for one packet or a
- * batch. xd_faults_refusal(), xd_faults_verb() and xd_faults_tick() take it themselves.
+ * Threads that share the rules hold the lock while they find the rules that select the program of a
+ * packet and call xd_faults_next() or xd_faults_refusal(), for one packet or a batch.
+ * xd_faults_verb() and xd_faults_tick() take it themselves.
  */
 void xd_faults_lock(struct xd_faults *f);
 void xd_faults_unlock(struct xd_faults *f);

@@ -38,7 +38,7 @@ struct xd_faults {
 	pthread_mutex_t lock;
 	struct xd_fault_mads *mads;
 	uint32_t n;
-	uint32_t directions; /* of all rules */
+	uint32_t directions; /* of all rules; atomic */
 	uint64_t any;	     /* rules that select QPs of no program as well */
 	uint64_t seed;
 	struct xd_rule rule[XD_FAULT_RULES];

@@ -29,7 +29,7 @@ struct xd_fault_mad {
 	struct xr_addr addr;   /* GID: of the listener, else of the peer */
 	bool any;	       /* a listener on all addresses */
 	uint8_t ip_version;    /* of a listener that gets requests of one only; else 0 */
-	const uint64_t *rules; /* that select the program; changed while workers are paused */
+	const uint64_t *rules; /* that select the program; under the lock of the rules */
 };
 
 struct xd_fault_mads *xd_fault_mads_new(void);

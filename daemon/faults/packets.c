@@ -123,7 +123,6 @@ struct xt_inject xd_faults_refusal(struct xd_faults *f, const struct xd_fault_pa
 {
 	struct xt_inject refusal = { XT_INJECT_NONE, 0 };
 
-	pthread_mutex_lock(&f->lock);
 	for (uint32_t i = 0; i < f->n && refusal.kind == XT_INJECT_NONE; i++) {
 		struct xd_rule *r = &f->rule[i];
 
@@ -131,7 +130,6 @@ struct xt_inject xd_faults_refusal(struct xd_faults *f, const struct xd_fault_pa
 		    xd_rule_applies(r, p->now))
 			refusal = r->rule.inject;
 	}
-	pthread_mutex_unlock(&f->lock);
 	return refusal;
 }
 

@@ -78,12 +78,14 @@ static bool names_program(const struct xd_rule *r)
 
 static void summarize(struct xd_faults *f)
 {
-	f->directions = 0;
+	uint32_t directions = 0;
+
 	f->any = 0;
 	for (uint32_t i = 0; i < f->n; i++) {
-		f->directions |= f->rule[i].rule.match.direction;
+		directions |= f->rule[i].rule.match.direction;
 		f->any |= (uint64_t)!names_program(&f->rule[i]) << i;
 	}
+	__atomic_store_n(&f->directions, directions, __ATOMIC_RELAXED);
 }
 
 int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, uint64_t seed,
@@ -110,7 +112,7 @@ int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, u
 
 bool xd_faults_on(const struct xd_faults *f, uint32_t direction)
 {
-	return f->directions & direction;
+	return __atomic_load_n(&f->directions, __ATOMIC_RELAXED) & direction;
 }
 
 bool xd_faults_of_user(const struct xd_faults *f, uint32_t uid)

@@ -11,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/rate.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/io/tables.h"
 #include "gsi_internal.h"
@@ -55,7 +56,10 @@ static void post_receive(struct gsi_qp *q, uint64_t buffer)
 	__atomic_store_n(&q->rings->rq.producer, q->receives, __ATOMIC_RELEASE);
 }
 
-/* Fills the table of address handles, so that later changes need no memory. */
+/*
+ * Fills the table of address handles, so that later changes need no memory: each takes that of the
+ * handle that was replaced before.
+ */
 static int fill_ahs(struct gsi_qp *q)
 {
 	static const struct xt_path any = { .ip_version = 4, .hop_limit = 1 };
@@ -64,8 +68,8 @@ static int fill_ahs(struct gsi_qp *q)
 	q->ahs = xt_ahs_new();
 	if (!q->ahs)
 		return -ENOMEM;
-	for (uint32_t i = 0; !err && i < GSI_SENDS; i++)
-		err = xt_ahs_set(q->ahs, i, 0, &any);
+	for (uint32_t i = 0; !err && i <= GSI_SENDS; i++)
+		err = xt_ahs_set(q->ahs, i % GSI_SENDS, 0, &any);
 	return err;
 }
 
@@ -112,7 +116,7 @@ static struct xt_qp_init describe(const struct xd_gsi *g, struct gsi_qp *q)
 	};
 }
 
-/* All workers are paused. */
+/* The worker is paused. */
 static int add_to_engine(struct xd_gsi *g, struct gsi_qp *q, const struct xt_qp_init *init)
 {
 	struct xr_qp_entry entry;
@@ -126,12 +130,20 @@ static int add_to_engine(struct xd_gsi *g, struct gsi_qp *q, const struct xt_qp_
 		xt_qp_entry(q->xt, &entry);
 		if (!err)
 			err = xd_tables_set_qp(g->config.tables, XR_GSI_QPN, &entry);
-		if (err)
+		if (err) {
 			xt_qp_remove(q->xt);
+			xt_qp_withdraw(q->xt);
+		}
 	}
 	if (err)
 		xt_flow_end(&q->flow);
 	return err;
+}
+
+/* Waits until no worker has found the QP, which was withdrawn, in its round. */
+static void wait_for_workers(struct xd_gsi *g)
+{
+	xd_grace_synchronize(g->config.workers);
 }
 
 static void free_qp(struct gsi_qp *q)
@@ -177,14 +189,16 @@ static int open_qp(struct xd_gsi *g)
 	init = describe(g, q);
 	err = xt_qp_new(xd_worker_engine(g->config.workers, GSI_WORKER), &init, &q->xt);
 	if (!err) {
-		xd_workers_pause(g->config.workers);
+		xd_worker_pause(g->config.workers, GSI_WORKER);
 		err = add_to_engine(g, q, &init);
-		xd_workers_resume(g->config.workers);
+		xd_worker_resume(g->config.workers, GSI_WORKER);
 	}
-	if (err)
+	if (err) {
+		wait_for_workers(g);
 		free_qp(q);
-	else
+	} else {
 		g->qp = q;
+	}
 	return err;
 }
 
@@ -196,11 +210,13 @@ static void close_qp(struct xd_gsi *g)
 		return;
 	g->qp = NULL;
 	xd_gsi_drop_waiting(q);
-	xd_workers_pause(g->config.workers);
+	xd_worker_pause(g->config.workers, GSI_WORKER);
 	xt_qp_remove(q->xt);
 	xt_flow_end(&q->flow);
-	xd_workers_resume(g->config.workers);
+	xd_worker_resume(g->config.workers, GSI_WORKER);
+	xt_qp_withdraw(q->xt);
 	xd_tables_del_qp(g->config.tables, XR_GSI_QPN);
+	wait_for_workers(g);
 	free_qp(q);
 }
 
@@ -230,13 +246,7 @@ static void parse_grh(const struct gsi_buffer *b, struct xc_path *path)
 
 static void sum_counters(struct xd_gsi *g, struct xt_counters *sum)
 {
-	struct xd_workers *workers = g->config.workers;
-
-	for (uint32_t i = 0; i < xd_workers_count(workers); i++) {
-		xd_worker_pause(workers, i);
-		xt_counters_add(sum, xt_engine_counters(xd_worker_engine(workers, i)));
-		xd_worker_resume_no_wake(workers, i);
-	}
+	xd_workers_sum(g->config.workers, sum, NULL);
 	if (g->add_counters)
 		g->add_counters(g->add_counters_ctx, sum);
 }

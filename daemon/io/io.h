@@ -258,10 +258,7 @@ static inline void xd_io_tune(const struct xd_io *io, uint32_t worker,
 	io->ops->tune(io, worker, socket, t);
 }
 
-/*
- * Packets arrive from now on. All sockets are open. The workers have to be paused for later changes
- * of these. Logs errors.
- */
+/* Packets arrive from now on. All sockets are open. Logs errors. */
 static inline int xd_io_attach(struct xd_io *io, struct xd_workers *workers)
 {
 	return io->ops->attach(io, workers);
@@ -275,7 +272,7 @@ static inline bool xd_io_is_attached(const struct xd_io *io)
 
 /*
  * The interface has got an address, or has lost it. Packets to a new one arrive afterwards, or a
- * warning is logged. May pause the workers. Does nothing before xd_io_attach(), which finds the
+ * warning is logged. Pauses each worker. Does nothing before xd_io_attach(), which finds the
  * addresses itself.
  */
 static inline void xd_io_address_changed(struct xd_io *io, const struct xr_addr *addr, bool added)

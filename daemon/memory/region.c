@@ -332,17 +332,27 @@ int xd_mem_prepare_unmap(const struct xd_mem *mem)
 	return n ? xd_proc_start_mover(mem->proc) : 0;
 }
 
-void xd_mem_unmap(struct xd_mem *mem)
+int xd_mem_unmap(struct xd_mem *mem)
 {
-	struct xt_mem_seg *seg;
+	const size_t bytes = mem->xt.nseg * sizeof(*mem->xt.seg);
+	struct xt_mem_seg *new;
 	uint32_t i = 0, at = 0;
 
-	while ((seg = next_sparse(mem, &i, &at))) {
-		seg->ptr = NULL;
-		mem->checked = true;
-		mem->pinned = false;
-		mem->tiers = 1u << XR_SEG_PRIVATE;
-	}
+	if (!next_sparse(mem, &i, &at))
+		return 0;
+	new = malloc(bytes);
+	if (!new)
+		return -ENOMEM;
+	memcpy(new, mem->xt.seg, bytes);
+	do
+		new[i - 1].ptr = NULL;
+	while (next_sparse(mem, &i, &at));
+	mem->checked = true;
+	mem->pinned = false;
+	mem->tiers = 1u << XR_SEG_PRIVATE;
+	mem->before = mem->xt.seg;
+	__atomic_store_n(&mem->xt.seg, new, __ATOMIC_RELEASE);
+	return 0;
 }
 
 void xd_mem_free(struct xd_mem *mem)
@@ -354,6 +364,7 @@ void xd_mem_free(struct xd_mem *mem)
 	xd_proc_put(mem->proc);
 	free(mem->mapping);
 	free(mem->xt.seg);
+	free(mem->before);
 	free(mem->xt.integrity);
 	free(mem);
 }

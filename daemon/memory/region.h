@@ -56,7 +56,8 @@ struct xd_mem {
 	struct xd_proc **current;
 	struct xd_mapping *mapping;
 	uint32_t mappings;
-	uint32_t tiers; /* bit by enum xr_mr_segment_kind */
+	struct xt_mem_seg *before; /* the segments before xd_mem_unmap(), for workers; or NULL */
+	uint32_t tiers;		   /* bit by enum xr_mr_segment_kind */
 	bool writable;
 	bool on_demand;
 	bool checked; /* each access to a private segment checks the mappings of the process */
@@ -99,10 +100,10 @@ int xd_mem_on_demand(struct xd_proc *proc, uint64_t addr, uint64_t length, bool 
 int xd_mem_prepare_unmap(const struct xd_mem *mem);
 /*
  * Moves segments to the private tier whose pages can be absent: from now on the mover accesses them
- * and checks the mappings of the process each time. Accesses fail until the mover is started. No
- * worker may use the region meanwhile. Does not block.
+ * and checks the mappings of the process each time. Accesses fail until the mover is started.
+ * Workers may use the region meanwhile, as it was. Does not block. Returns 0 or -ENOMEM.
  */
-void xd_mem_unmap(struct xd_mem *mem);
+int xd_mem_unmap(struct xd_mem *mem);
 /*
  * Returns the address space by which accesses reach a region, NULL: none yet. By the control
  * thread, and by workers in their rounds

@@ -14,7 +14,7 @@
 #include "mr.h"
 #include "objects.h"
 
-/* Regions that are changed in one pause of the workers */
+/* Regions that are changed before others have their turn */
 #define BATCH 1024
 
 bool xd_client_unmapped(const struct xd_client *c)
@@ -25,14 +25,16 @@ bool xd_client_unmapped(const struct xd_client *c)
 
 static bool unmap_regions(struct xd_client *c, struct xd_place *at)
 {
+	uint32_t n, before = at->handle;
 	struct xd_mr *mr;
-	uint32_t n;
 
-	xd_workers_pause(c->dev->workers);
-	for (n = 0; n < BATCH && (mr = xd_object_next(c, XD_MR, &at->handle)); n++)
-		if (mr->mem)
-			xd_mem_unmap(mr->mem);
-	xd_workers_resume(c->dev->workers);
+	for (n = 0; n < BATCH && (mr = xd_object_next(c, XD_MR, &at->handle)); n++) {
+		if (mr->mem && xd_mem_unmap(mr->mem)) {
+			at->handle = before; /* again, when there is memory */
+			return false;
+		}
+		before = at->handle;
+	}
 	return n < BATCH;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/netdev/net.h"
 #include "daemon/transport/wire/ah.h"
 #include "drain.h"
@@ -33,14 +34,14 @@ static int set_path(struct xd_ah *ah, const struct xt_path *path)
 {
 	struct xd_client *c = ah->obj.client;
 	const struct xt_path used = xd_path_to_qp(c, path, 0);
-	int err = xt_ahs_prepare(c->objects->ahs, ah->obj.handle);
 
-	if (err)
-		return err;
-	xd_workers_pause(c->dev->workers);
-	err = xt_ahs_set(c->objects->ahs, ah->obj.handle, ah->pd->id->number, &used);
-	xd_workers_resume(c->dev->workers);
-	return err;
+	return xt_ahs_set(c->objects->ahs, ah->obj.handle, ah->pd->id->number, &used);
+}
+
+/* Workers may use the handle that was deleted, or its old path, in their rounds. */
+static void wait_for_workers(const struct xd_client *c)
+{
+	xd_grace_synchronize(c->dev->workers);
 }
 
 static void free_ah(struct xd_object *obj)
@@ -50,9 +51,8 @@ static void free_ah(struct xd_object *obj)
 
 	if (ah->resolve)
 		xd_net_resolve_cancel(ah->resolve);
-	xd_workers_pause(c->dev->workers);
 	xt_ahs_del(c->objects->ahs, obj->handle);
-	xd_workers_resume(c->dev->workers);
+	wait_for_workers(c);
 	xd_net_gid_release(c->dev->net, &ah->gid);
 	ah->pd->obj.refs--;
 	xd_object_del(obj);
@@ -115,8 +115,8 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	if (err)
 		return;
 	used = xd_path_to_qp(ah->obj.client, path, 0);
-	if (memcmp(old, &used, sizeof(used)))
-		set_path(ah, path);
+	if (memcmp(old, &used, sizeof(used)) && !set_path(ah, path))
+		wait_for_workers(ah->obj.client);
 }
 
 static void refresh_ah(struct xd_object *obj)

@@ -5,6 +5,7 @@
 
 #include "daemon/clients/processes.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/memory/mover.h"
 #include "daemon/memory/region.h"
 #include "objects.h"
@@ -51,8 +52,7 @@ void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc)
 	if (!before)
 		return;
 	/* a worker may have loaded the pointer in its round */
-	xd_workers_pause(c->dev->workers);
-	xd_workers_resume(c->dev->workers);
+	xd_grace_synchronize(c->dev->workers);
 	xd_proc_put(before);
 }
 
@@ -108,9 +108,7 @@ int xd_do_reserved_lkey(struct xd_client *c, struct xd_request *req, struct xd_r
 		err = xd_mem_on_demand(m->proc, 0, UINT64_MAX, true, &m->all);
 	if (err)
 		return err;
-	xd_workers_pause(c->dev->workers);
-	m->xt = &m->all->xt;
-	xd_workers_resume(c->dev->workers);
+	__atomic_store_n(&m->xt, &m->all->xt, __ATOMIC_RELEASE);
 	XD_REPLY(rep, xr_reserved_lkey_rep)->lkey = XR_RESERVED_LKEY;
 	return 0;
 }

@@ -29,7 +29,7 @@ struct xd_client_memory {
 	struct xd_fd_quota procs; /* address spaces */
 	struct xd_proc *proc;	  /* NULL: the client sent no descriptors yet; atomic */
 	struct xd_mem *all;	  /* NULL: no reserved L_Key */
-	struct xt_mem *xt;	  /* the same for engines; changed while workers are paused */
+	struct xt_mem *xt;	  /* the same for engines; atomic */
 	/* see absent.h */
 	struct xd_absent absent;
 	bool absent_found;	    /* absent.seen was handled */

@@ -11,6 +11,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "drain.h"
 #include "objects.h"
 #include "qp.h"
@@ -146,6 +147,27 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return 0;
 }
 
+/*
+ * Returns the worker that raises the event: the one that uses the CQ, or that of its vector if none
+ * or several do. An event may wait in its engine, so the worker becomes a user of the CQ.
+ */
+static uint32_t worker_for_event(struct xd_cq *cq)
+{
+	if (cq->worker == XD_WORKER_NONE)
+		cq->worker = cq->vector;
+	return cq->worker == XD_WORKER_SEVERAL ? cq->vector : cq->worker;
+}
+
+/* A CQ of several workers has a lock, so the others go on. */
+static void check_armed(struct xd_client *c, struct xd_cq *cq)
+{
+	uint32_t worker = worker_for_event(cq);
+
+	xd_worker_pause(c->dev->workers, worker);
+	xt_cq_check_armed(xd_client_flow(c, worker), &cq->xt, xd_now());
+	xd_worker_resume(c->dev->workers, worker);
+}
+
 /* Limits for all QPs together, because other clients wait meanwhile */
 #define CATCH_UP_VISITS 64
 #define CATCH_UP_LOOKS 64
@@ -155,9 +177,9 @@ static bool visit(const struct xd_client *c, const struct xd_qp *qp)
 {
 	uint32_t left;
 
-	xd_workers_pause(c->dev->workers);
+	xd_worker_pause(c->dev->workers, qp->worker);
 	left = xt_qp_catch_up(qp->xt, xd_now(), 1);
-	xd_workers_resume(c->dev->workers);
+	xd_worker_resume(c->dev->workers, qp->worker);
 	return left;
 }
 
@@ -197,6 +219,11 @@ static void resize_run(struct xd_client_job *job)
 
 static void change_ring(struct xd_client *c, struct xd_cq *cq, struct resize_job *j)
 {
+	struct xd_workers *ws = c->dev->workers;
+
+	/* workers may use the old ring in their rounds */
+	xd_grace_synchronize(ws);
+	check_armed(c, cq);
 	xd_shm_free(c, &cq->ring);
 	cq->ring = j->ring;
 	cq->depth = j->move.depth;
@@ -221,9 +248,9 @@ static void resize_done(struct xd_client_job *job)
 		return;
 	}
 	cq = xd_object_get(c, XD_CQ, j->cq);
-	xd_workers_pause(c->dev->workers);
+	xd_queue_hold(c->dev->workers, cq->worker, &cq->xt.lock);
 	err = xt_cq_move_end(&cq->xt, &j->move);
-	xd_workers_resume(c->dev->workers);
+	xd_queue_release(c->dev->workers, cq->worker, &cq->xt.lock);
 	if (err == -EAGAIN) {
 		xd_client_add_job(c, job);
 		return;
@@ -244,9 +271,9 @@ static int start_resize(struct xd_client *c, struct xd_cq *cq, struct resize_job
 {
 	int err;
 
-	xd_workers_pause(c->dev->workers);
+	xd_queue_hold(c->dev->workers, cq->worker, &cq->xt.lock);
 	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, j->depth, &j->move);
-	xd_workers_resume(c->dev->workers);
+	xd_queue_release(c->dev->workers, cq->worker, &cq->xt.lock);
 	if (err)
 		return refuse_small(c, err, j);
 	if (j->move.end - j->move.first <= MOVE_AT_ONCE)
@@ -350,6 +377,19 @@ static int reserve_timers(struct xd_cq *cq)
 	return err;
 }
 
+/* Ends events that wait for the turn of the client or for the end of a period. */
+static void end_waiting(struct xd_cq *cq, void (*end)(struct xt_engine *e, struct xt_cq *cq))
+{
+	struct xd_workers *workers = cq->obj.client->dev->workers;
+	struct xt_engine *e;
+
+	while ((e = xt_cq_waits_in(&cq->xt))) {
+		xd_worker_pause(workers, xd_worker_of(e));
+		end(e, &cq->xt);
+		xd_worker_resume_no_wake(workers, xd_worker_of(e));
+	}
+}
+
 int xd_do_modify_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_modify_cq_req *q = req->body;
@@ -364,52 +404,31 @@ int xd_do_modify_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	err = reserve_timers(cq);
 	if (err)
 		return err;
-	xd_workers_pause(c->dev->workers);
+	xt_cq_moderate_off(&cq->xt);
+	xd_grace_synchronize(c->dev->workers);
+	end_waiting(cq, xt_cq_raise_waiting);
 	xt_cq_moderate(&cq->xt, q->count, q->period);
-	xd_workers_resume_no_wake(c->dev->workers);
 	return 0;
-}
-
-/*
- * Returns the worker that raises the event: the one that uses the CQ, or that of its vector if none
- * or several do. An event may wait in its engine, so the worker becomes a user of the CQ.
- */
-static uint32_t worker_for_event(struct xd_cq *cq)
-{
-	if (cq->worker == XD_WORKER_NONE)
-		xd_worker_share(&cq->worker, cq->vector);
-	return cq->worker == XD_WORKER_SEVERAL ? cq->vector : cq->worker;
 }
 
 int xd_do_check_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
-	uint32_t worker;
 
 	if (!cq)
 		return -ENOENT;
-	/* A CQ of several workers has a lock, so the others go on. */
-	worker = worker_for_event(cq);
-	xd_worker_pause(c->dev->workers, worker);
-	xt_cq_check_armed(xd_client_flow(c, worker), &cq->xt, xd_now());
-	xd_worker_resume(c->dev->workers, worker);
+	check_armed(c, cq);
 	return 0;
 }
 
 /* ---- destroy ----------------------------------------------------------------------- */
 
-/* Ends events that wait for the turn of the client or for the end of a period. */
 static void end_events(struct xd_cq *cq)
 {
 	struct xd_workers *workers = cq->obj.client->dev->workers;
 
-	if (cq->xt.was_late || cq->moderated) {
-		xd_workers_pause(workers);
-		xt_cq_drop_late(&cq->xt);
-		xt_cq_drop_held(&cq->xt);
-		xd_workers_resume_no_wake(workers);
-	}
+	end_waiting(cq, xt_cq_drop_waiting);
 	if (cq->moderated)
 		release_timers(workers, xd_workers_count(workers));
 }
@@ -493,31 +512,15 @@ static void show_cq_view(struct json *j, const void *record, const struct xd_cli
 	xd_show_failure(j, &failure, r->failure.qpn);
 }
 
-/* Workers that use the CQ must be paused. */
-static void pause_users(const struct xd_cq *cq)
-{
-	if (cq->worker == XD_WORKER_SEVERAL)
-		xd_workers_pause(cq->obj.client->dev->workers);
-	else if (cq->worker != XD_WORKER_NONE)
-		xd_worker_pause(cq->obj.client->dev->workers, cq->worker);
-}
-
-static void resume_users(const struct xd_cq *cq)
-{
-	if (cq->worker == XD_WORKER_SEVERAL)
-		xd_workers_resume_no_wake(cq->obj.client->dev->workers);
-	else if (cq->worker != XD_WORKER_NONE)
-		xd_worker_resume_no_wake(cq->obj.client->dev->workers, cq->worker);
-}
-
 static void show_cq_detail(struct json *j, struct xd_object *obj)
 {
-	const struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
+	struct xd_workers *workers = obj->client->dev->workers;
+	struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
 	struct xt_cq xt;
 
-	pause_users(cq);
+	xd_queue_hold(workers, cq->worker, &cq->xt.lock);
 	xt = cq->xt;
-	resume_users(cq);
+	xd_queue_release(workers, cq->worker, &cq->xt.lock);
 	show_cq(j, obj);
 	json_number(j, "channel", cq->channel ? cq->channel->obj.handle : 0);
 	json_number(j, "references", obj->refs);

@@ -31,7 +31,7 @@ struct xd_ending {
 
 /*
  * Notes the accesses to a region that were submitted so far. A grace period has passed since its
- * key was withdrawn, or the workers are paused. Any thread
+ * key was withdrawn. Any thread
  */
 void xd_ending_region(struct xd_ending *e, const struct xd_mem *mem);
 /* The same for all memory of a process */

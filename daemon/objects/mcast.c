@@ -14,6 +14,7 @@
 
 #include "daemon/base/json.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/io/io.h"
 #include "daemon/io/tables.h"
 #include "daemon/netdev/net.h"
@@ -147,6 +148,12 @@ static void remove_from_user(struct xd_client *c, struct xd_group *g)
 	free(u);
 }
 
+/* Workers may use the group as it was before in their rounds. */
+static void wait_for_workers(const struct xd_client *c)
+{
+	xd_grace_synchronize(c->dev->workers);
+}
+
 static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
 {
 	struct xd_client *c = qp->obj.client;
@@ -154,15 +161,12 @@ static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
 
 	if (err)
 		return err;
-	err = xt_group_prepare(c->dev->shared.groups, &g->gid, qp->xt);
-	if (err) {
+	err = xt_group_attach(c->dev->shared.groups, &g->gid, qp->xt);
+	if (err)
 		remove_from_user(c, g);
-		return err;
-	}
-	xd_workers_pause(c->dev->workers);
-	xt_group_commit(c->dev->shared.groups);
-	xd_workers_resume(c->dev->workers);
-	return 0;
+	else
+		wait_for_workers(c);
+	return err;
 }
 
 static int attach(struct xd_qp *qp, const struct xr_addr *gid)
@@ -192,9 +196,8 @@ static void detach(struct xd_qp *qp, struct xd_group **at)
 {
 	struct xd_client *c = qp->obj.client;
 
-	xd_workers_pause(c->dev->workers);
 	xt_group_detach(c->dev->shared.groups, &(*at)->gid, qp->xt);
-	xd_workers_resume(c->dev->workers);
+	wait_for_workers(c);
 	remove_from_user(c, *at);
 	(*at)->members--;
 	qp->attached--;

@@ -303,8 +303,9 @@ static int finish_reg(struct xd_client *c, struct build *b)
 	if (err)
 		return err;
 	if (xd_client_unmapped(c))
-		xd_mem_unmap(b->mem);
-	err = make_key(c, b);
+		err = xd_mem_unmap(b->mem);
+	if (!err)
+		err = make_key(c, b);
 	if (err) {
 		xd_object_del(&b->mr->obj);
 		return err;
@@ -318,11 +319,10 @@ static int finish_rereg(struct xd_client *c, struct build *b)
 {
 	struct xd_mem *old = b->mr->mem;
 	struct xd_bytes charged = b->mr->charged;
-	int err;
+	int err = xd_client_unmapped(c) ? xd_mem_unmap(b->mem) : 0;
 
-	if (xd_client_unmapped(c))
-		xd_mem_unmap(b->mem);
-	err = change_key(c, b);
+	if (!err)
+		err = change_key(c, b);
 	if (err)
 		return err;
 	b->mr->pd->obj.refs--;

@@ -168,22 +168,18 @@ static void put_mw(struct json *j, const struct xr_view_mw *r, const struct xd_c
 	json_text(j, "path", path);
 }
 
-/* Workers are paused because engines change the key. */
+/* A window that a work request changes at this moment is not bound. */
 static void show_mw(struct json *j, struct xd_object *obj)
 {
 	const struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
-	struct xd_device *dev = obj->client->dev;
-	const struct xt_key *region;
 	struct xr_view_mw r = { 0 };
+	const struct xt_key *region;
 	struct xt_key key;
 
-	xd_workers_pause(dev->workers);
-	key = *mw->key;
-	region = key.parent;
+	region = xt_keys_copy(mw->key, &key) ? key.parent : NULL;
 	if (region)
 		r.mr = xt_key_value(region);
-	xd_workers_resume_no_wake(dev->workers);
-	r.key = xt_key_value(&key);
+	r.key = xt_key_value(mw->key);
 	r.pd = mw->pd->id->number;
 	r.type = key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1;
 	r.addr = region ? key.entry.va : 0;

@@ -26,7 +26,6 @@ static bool has_posted(const struct xd_qp *qp)
 		       __atomic_load_n(&sq->consumer, __ATOMIC_RELAXED);
 }
 
-/* All workers are paused, as the peer of a QP may belong to another one. They run in between. */
 bool xd_qp_send_posted(struct xd_qp *qp, struct xt_send_mark *mark)
 {
 	struct xd_workers *ws = qp->obj.client->dev->workers;
@@ -34,13 +33,13 @@ bool xd_qp_send_posted(struct xd_qp *qp, struct xt_send_mark *mark)
 	int i;
 
 	for (i = 0; sends && i < VISITS; i++) {
-		xd_workers_pause(ws);
+		xd_worker_pause(ws, qp->worker);
 		xt_qp_catch_up(qp->xt, xd_now(), 1);
 		if (!i)
 			xt_qp_mark(qp->xt, mark);
 		sends = xt_qp_sends(qp->xt, mark);
 		xd_worker_flush(ws, qp->worker);
-		xd_workers_resume(ws);
+		xd_worker_resume(ws, qp->worker);
 	}
 	return sends;
 }

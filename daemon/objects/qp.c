@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Queue pairs: query, destroy, and the kind of object. qp_create.c and qp_modify.c do the rest. */
+/*
+ * Queue pairs: query, destroy, and the kind of object. qp_create.c, qp_modify.c and qp_remove.c do
+ * the rest.
+ */
 #include "qp.h"
 
 #include <errno.h>
@@ -64,16 +67,15 @@ static struct xt_qp *remove_xt(struct xd_client *c, struct xd_qp *qp, bool *endi
 
 	if (qp->target)
 		return xd_target_leave(qp, ending);
-	xd_workers_pause(c->dev->workers);
+	xd_worker_pause(c->dev->workers, qp->worker);
 	xd_doorbell_clear(c, qp->worker, qp->slot);
 	xt_qp_remove(xt);
 	*ending = xt_qp_ending(xt);
-	xd_workers_resume(c->dev->workers);
+	xd_worker_resume(c->dev->workers, qp->worker);
+	xd_qp_withdraw(c->dev, xt);
 	xd_qp_retire(qp);
 	xd_qp_log_failure(qp);
 	qp->xt = NULL;
-	/* The QPN cannot be in use again: only the control thread allocates QPNs. */
-	xd_tables_del_qp(c->dev->tables, qp->qpn);
 	return xt;
 }
 

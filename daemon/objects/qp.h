@@ -94,6 +94,11 @@ static inline bool xd_qp_unreliable(const struct xd_qp *qp)
 	return qp->type == XR_QPT_UC || qp->type == XR_QPT_UD;
 }
 
+/*
+ * Makes a QP that was removed from its engine unreachable. No worker uses it, or its queues, when
+ * this returns.
+ */
+void xd_qp_withdraw(struct xd_device *dev, struct xt_qp *xt);
 /* Frees a QP in any state, also one that was not completely created. */
 void xd_qp_free(struct xd_qp *qp);
 /*

@@ -75,32 +75,32 @@ static int alloc_queues(struct xd_client *c, struct xd_qp *qp)
 	return err;
 }
 
-static void use_queues(struct xd_qp *qp)
+static void use_queues(struct xd_workers *ws, struct xd_qp *qp)
 {
 	struct xd_cq *send = qp->send_cq, *recv = qp->recv_cq;
 
-	send->xt.locked = xd_worker_share(&send->worker, qp->worker);
+	xd_worker_share(ws, &send->worker, qp->worker, &send->xt.locked);
 	if (recv)
-		recv->xt.locked = xd_worker_share(&recv->worker, qp->worker);
+		xd_worker_share(ws, &recv->worker, qp->worker, &recv->xt.locked);
 	if (qp->srq)
-		qp->srq->xt.locked = xd_worker_share(&qp->srq->worker, qp->worker);
+		xd_worker_share(ws, &qp->srq->worker, qp->worker, &qp->srq->xt.locked);
 }
 
 static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt,
 			 const struct xt_qp_init *init)
 {
+	struct xd_workers *ws = c->dev->workers;
 	int err;
 
-	xd_workers_pause(c->dev->workers);
+	use_queues(ws, qp);
+	xd_worker_pause(ws, qp->worker);
 	err = xd_doorbell_set(c, qp->worker, qp->slot, xt);
 	if (!err) {
 		err = xt_qp_add(xt, init);
 		if (err)
 			xd_doorbell_clear(c, qp->worker, qp->slot);
-		else
-			use_queues(qp);
 	}
-	xd_workers_resume_no_wake(c->dev->workers);
+	xd_worker_resume_no_wake(ws, qp->worker);
 	if (err) {
 		xt_qp_free(xt);
 		return err;

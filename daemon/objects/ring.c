@@ -3,6 +3,10 @@
 
 #include <xroce/ring.h>
 
+#include "daemon/datapath/grace.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/transport/base/spinlock.h"
+
 int xd_ring_alloc(struct xd_client *c, uint32_t depth, uint32_t stride, struct xd_piece *ring)
 {
 	int err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)depth * stride, ring);
@@ -17,11 +21,38 @@ int xd_ring_alloc(struct xd_client *c, uint32_t depth, uint32_t stride, struct x
 	return 0;
 }
 
-bool xd_worker_share(uint32_t *user, uint32_t worker)
+/* One that has used it without the lock may still do so in its round. */
+static void begin_to_lock(struct xd_workers *ws, bool *locked)
 {
-	if (*user == XD_WORKER_NONE)
+	__atomic_store_n(locked, true, __ATOMIC_RELAXED);
+	xd_grace_synchronize(ws);
+}
+
+void xd_worker_share(struct xd_workers *ws, uint32_t *user, uint32_t worker, bool *locked)
+{
+	if (*user == worker)
+		return;
+	if (*user == XD_WORKER_NONE && worker != XD_WORKER_SEVERAL) {
 		*user = worker;
-	else if (*user != worker)
-		*user = XD_WORKER_SEVERAL;
-	return *user == XD_WORKER_SEVERAL;
+		return;
+	}
+	*user = XD_WORKER_SEVERAL;
+	if (!*locked)
+		begin_to_lock(ws, locked);
+}
+
+void xd_queue_hold(struct xd_workers *ws, uint32_t user, int *lock)
+{
+	if (user == XD_WORKER_SEVERAL)
+		xt_spin_lock(lock);
+	else if (user != XD_WORKER_NONE)
+		xd_worker_pause(ws, user);
+}
+
+void xd_queue_release(struct xd_workers *ws, uint32_t user, int *lock)
+{
+	if (user == XD_WORKER_SEVERAL)
+		xt_spin_unlock(lock);
+	else if (user != XD_WORKER_NONE)
+		xd_worker_resume_no_wake(ws, user);
 }

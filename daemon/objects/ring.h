@@ -9,6 +9,7 @@
 #include "daemon/clients/shm.h"
 
 struct xd_client;
+struct xd_workers;
 
 /*
  * Allocates and initializes a struct xr_queue of `depth` entries of `stride` bytes. -EDQUOT,
@@ -21,9 +22,16 @@ int xd_ring_alloc(struct xd_client *c, uint32_t depth, uint32_t stride, struct x
 #define XD_WORKER_SEVERAL (UINT32_MAX - 1)
 
 /*
- * Adds a worker to those that use a CQ or an SRQ. Returns true if there are several, which must
- * lock it. Workers paused.
+ * Adds a worker, or XD_WORKER_SEVERAL, to those that use a CQ or an SRQ, before it uses it. If
+ * there are several then, sets *locked, which is that of the queue: all of them lock it from now
+ * on.
  */
-bool xd_worker_share(uint32_t *user, uint32_t worker);
+void xd_worker_share(struct xd_workers *ws, uint32_t *user, uint32_t worker, bool *locked);
+/*
+ * Keeps those that use it from it for a few instructions: pauses the only one, or takes the lock of
+ * several. lock: that of the queue
+ */
+void xd_queue_hold(struct xd_workers *ws, uint32_t user, int *lock);
+void xd_queue_release(struct xd_workers *ws, uint32_t user, int *lock);
 
 #endif /* XD_RING_H */

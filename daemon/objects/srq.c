@@ -11,6 +11,7 @@
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/grace.h"
 #include "client_memory.h"
 #include "cq.h"
 #include "ending.h"
@@ -26,30 +27,29 @@
 /* An XRC SRQ serves target QPs of all workers. */
 static int give_number(struct xd_client *c, struct xd_srq *srq)
 {
-	uint32_t slot;
-	bool given;
+	struct xt_numbers *srqs = c->dev->shared.srqs;
+	struct xd_workers *ws = c->dev->workers;
+	uint32_t user = xd_workers_count(ws) > 1 ? XD_WORKER_SEVERAL : 0, slot;
 
-	if (xt_numbers_prepare(c->dev->shared.srqs))
+	if (xt_numbers_prepare(srqs))
 		return -ENOMEM;
 	srq->xt.xrcd = srq->xrcd->domain->number;
 	srq->xt.cq = &srq->cq->xt;
-	xd_workers_pause(c->dev->workers);
-	given = xt_numbers_add(c->dev->shared.srqs, &srq->xt, &slot, &srq->xt.number);
-	if (given && xd_workers_count(c->dev->workers) > 1) {
-		srq->worker = srq->cq->worker = XD_WORKER_SEVERAL;
-		srq->xt.locked = srq->cq->xt.locked = true;
-	}
-	xd_workers_resume(c->dev->workers);
-	return given ? 0 : -ENOMEM;
+	/* before targets find it */
+	xd_worker_share(ws, &srq->cq->worker, user, &srq->cq->xt.locked);
+	xd_worker_share(ws, &srq->worker, user, &srq->xt.locked);
+	return xt_numbers_add(srqs, &srq->xt, &slot, &srq->xt.number) ? 0 : -ENOMEM;
 }
 
+/* No worker uses the SRQ when this returns. */
 static void take_number(struct xd_client *c, struct xd_srq *srq)
 {
+	struct xd_workers *ws = c->dev->workers;
+
 	if (!srq->xt.number)
 		return;
-	xd_workers_pause(c->dev->workers);
 	xt_numbers_del(c->dev->shared.srqs, srq->xt.number);
-	xd_workers_resume(c->dev->workers);
+	xd_grace_synchronize(ws);
 	srq->xt.number = 0;
 }
 
@@ -153,20 +153,21 @@ static int check_modify(struct xd_client *c, const struct xd_srq *srq,
 
 static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 {
+	struct xd_workers *ws = c->dev->workers;
 	struct xt_srq_move move;
 	struct xd_piece ring;
 	int err = xd_ring_alloc(c, max_wr, xr_recv_stride(srq->max_sge), &ring);
 
 	if (err)
 		return err;
-	xd_workers_pause(c->dev->workers);
+	xd_queue_hold(ws, srq->worker, &srq->xt.lock);
 	err = xt_srq_move_begin(&srq->xt, ring.ptr, max_wr, &move);
-	xd_workers_resume_no_wake(c->dev->workers);
+	xd_queue_release(ws, srq->worker, &srq->xt.lock);
 	if (!err) {
 		xt_srq_move_copy(&srq->xt, &move);
-		xd_workers_pause(c->dev->workers);
+		xd_queue_hold(ws, srq->worker, &srq->xt.lock);
 		err = xt_srq_move_end(&srq->xt, &move);
-		xd_workers_resume(c->dev->workers);
+		xd_queue_release(ws, srq->worker, &srq->xt.lock);
 	}
 	if (err) {
 		xd_shm_free(c, &ring);
@@ -182,9 +183,9 @@ static void arm(struct xd_client *c, struct xd_srq *srq, uint32_t limit)
 {
 	bool reached;
 
-	xd_workers_pause(c->dev->workers);
+	xd_queue_hold(c->dev->workers, srq->worker, &srq->xt.lock);
 	reached = xt_srq_arm(&srq->xt, limit);
-	xd_workers_resume(c->dev->workers);
+	xd_queue_release(c->dev->workers, srq->worker, &srq->xt.lock);
 	if (reached)
 		xd_event_raise(&srq->async, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
@@ -223,9 +224,9 @@ int xd_do_query_srq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	r = XD_REPLY(rep, xr_query_srq_rep);
 	r->max_wr = srq->max_wr;
 	r->max_sge = srq->max_sge;
-	xd_workers_pause(c->dev->workers);
+	xd_queue_hold(c->dev->workers, srq->worker, &srq->xt.lock);
 	r->limit = srq->xt.limit;
-	xd_workers_resume_no_wake(c->dev->workers);
+	xd_queue_release(c->dev->workers, srq->worker, &srq->xt.lock);
 	return 0;
 }
 
@@ -303,15 +304,14 @@ static void put_detail(struct json *j, const struct xr_view_srq *r)
 	xd_show_failure(j, &failure, r->failure.qpn);
 }
 
-/* Reads what engines change while workers are paused. */
-static struct xr_view_srq snapshot(const struct xd_srq *srq)
+static struct xr_view_srq snapshot(struct xd_srq *srq)
 {
 	struct xd_workers *workers = srq->obj.client->dev->workers;
 	struct xt_srq xt;
 
-	xd_workers_pause(workers);
+	xd_queue_hold(workers, srq->worker, &srq->xt.lock);
 	xt = srq->xt;
-	xd_workers_resume_no_wake(workers);
+	xd_queue_release(workers, srq->worker, &srq->xt.lock);
 	return (struct xr_view_srq){
 		.srq = srq->obj.handle,
 		.pd = srq->pd->id->number,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/clients/programs.h"
+#include "daemon/datapath/grace.h"
 #include "daemon/io/tables.h"
 #include "objects.h"
 #include "qp.h"
@@ -38,9 +39,9 @@ struct xd_target *xd_target_new(struct xd_client *c, uint32_t domain)
 	init.flow = xd_client_flow(c, t->worker);
 	err = xt_qp_new(xd_worker_engine(c->dev->workers, t->worker), &init, &t->xt);
 	if (!err) {
-		xd_workers_pause(c->dev->workers);
+		xd_worker_pause(c->dev->workers, t->worker);
 		err = xt_qp_add(t->xt, &init);
-		xd_workers_resume(c->dev->workers);
+		xd_worker_resume(c->dev->workers, t->worker);
 	}
 	if (err) {
 		if (t->xt)
@@ -57,13 +58,13 @@ void xd_target_join(struct xd_qp *qp, struct xd_target *t)
 {
 	struct xd_device *dev = qp->obj.client->dev;
 
-	xd_workers_pause(dev->workers);
+	xd_worker_pause(dev->workers, t->worker);
 	qp->next_handle = t->handles;
 	qp->pprev_handle = &t->handles;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = &qp->next_handle;
-	t->handles = qp;
-	xd_workers_resume(dev->workers);
+	__atomic_store_n(&t->handles, qp, __ATOMIC_RELEASE);
+	xd_worker_resume_no_wake(dev->workers, t->worker);
 	qp->target = t;
 	qp->xt = t->xt;
 	qp->qpn = t->qpn;
@@ -76,7 +77,7 @@ struct xt_qp *xd_target_leave(struct xd_qp *qp, bool *ending)
 	struct xd_target *t = qp->target;
 	struct xt_qp *xt = t->xt;
 
-	xd_workers_pause(dev->workers);
+	xd_worker_pause(dev->workers, t->worker);
 	*qp->pprev_handle = qp->next_handle;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = qp->pprev_handle;
@@ -86,8 +87,12 @@ struct xt_qp *xd_target_leave(struct xd_qp *qp, bool *ending)
 		xt_qp_remove(xt);
 		*ending = xt_qp_ending(xt);
 	}
-	xd_workers_resume(dev->workers);
-	if (!t->handles) {
+	xd_worker_resume(dev->workers, t->worker);
+	if (t->handles) {
+		/* a worker may have the handle, which it found to select rules of faults */
+		xd_grace_synchronize(dev->workers);
+	} else {
+		xd_qp_withdraw(dev, xt);
 		xd_qp_retire(qp);
 		xd_qp_log_failure(qp);
 	}
@@ -95,7 +100,6 @@ struct xt_qp *xd_target_leave(struct xd_qp *qp, bool *ending)
 	qp->target = NULL;
 	if (t->handles)
 		return NULL;
-	xd_tables_del_qp(dev->tables, t->qpn);
 	xd_net_gid_release(dev->net, &t->gid);
 	free(t);
 	return xt;

@@ -19,7 +19,7 @@ struct xd_target {
 	uint32_t domain, qpn, worker;
 	struct xd_gid_hold gid;	    /* of the address vector */
 	struct xd_program *program; /* that created it */
-	struct xd_qp *handles;	    /* by next_handle; changed while workers are paused */
+	struct xd_qp *handles;	    /* by next_handle; changed while the worker is paused */
 };
 
 /* Memory that a target QP takes */

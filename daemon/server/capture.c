@@ -133,9 +133,7 @@ static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_
 	xd_capture_direct_start(s, new, q);
 	new->next = s->captures;
 	s->captures = new;
-	xd_workers_pause(c->dev->workers);
 	xd_workers_capture(c->dev->workers, new->capture);
-	xd_workers_resume_no_wake(c->dev->workers);
 	return 0;
 }
 
@@ -182,9 +180,7 @@ static void end(struct xd_client *c, struct xd_capture_client *cc)
 	if (!cc->capture)
 		return;
 	xd_capture_direct_end(xd_server_of(c), cc);
-	xd_workers_pause(c->dev->workers);
 	xd_workers_end_capture(c->dev->workers, cc->capture);
-	xd_workers_resume_no_wake(c->dev->workers);
 	xd_capture_close(cc->capture);
 	cc->capture = NULL;
 }

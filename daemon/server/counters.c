@@ -32,12 +32,7 @@ void xd_sum_counters(struct xd_server *s, struct xd_sums *sums)
 	memset(sums, 0, sizeof(*sums));
 	for (i = 0; i < XR_REASON_COUNT; i++)
 		xd_tables_stat(dev->tables, i, &sums->reason[i]);
-	xd_workers_pause(dev->workers);
-	xd_workers_drops(dev->workers, sums->reason);
-	for (i = 0; i < xd_workers_count(dev->workers); i++)
-		xt_counters_add(&sums->transport,
-				xt_engine_counters(xd_worker_engine(dev->workers, i)));
-	xd_workers_resume_no_wake(dev->workers);
+	xd_workers_sum(dev->workers, &sums->transport, sums->reason);
 	xd_views_sum(s, sums);
 }
 

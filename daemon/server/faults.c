@@ -65,11 +65,11 @@ static int replace(struct xd_client *c, bool own, const struct xd_fault_list *li
 
 	xd_direct_rules_collect(c->clients);
 	xd_monitor_faults(xd_server_of(c));
-	xd_workers_pause(c->dev->workers);
+	xd_faults_lock(faults_of(c));
 	err = xd_faults_set(faults_of(c), own ? &program : NULL, list->seed, list->rule, list->n);
 	for (each = c->clients->first; !err && each; each = each->next)
 		select_rules(each);
-	xd_workers_resume(c->dev->workers);
+	xd_faults_unlock(faults_of(c));
 	if (err)
 		return err;
 	xd_direct_rules_update(c->clients, own ? c : NULL, list->seed);
@@ -151,6 +151,7 @@ int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply
 int xd_faults_load(struct xd_server *s)
 {
 	const char *text = s->dev->opt->fault;
+	struct xd_faults *f = xd_workers_faults(s->dev->workers);
 	struct xd_fault_list *list = malloc(sizeof(*list));
 	char why[XR_WHY_MAX];
 	int err;
@@ -161,10 +162,9 @@ int xd_faults_load(struct xd_server *s)
 	if (err) {
 		xd_log(XD_ERR, "--fault: %s", why);
 	} else {
-		xd_workers_pause(s->dev->workers);
-		err = xd_faults_set(xd_workers_faults(s->dev->workers), NULL, list->seed,
-				    list->rule, list->n);
-		xd_workers_resume(s->dev->workers);
+		xd_faults_lock(f);
+		err = xd_faults_set(f, NULL, list->seed, list->rule, list->n);
+		xd_faults_unlock(f);
 	}
 	free(list);
 	if (!err)

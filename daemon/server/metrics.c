@@ -112,9 +112,8 @@ static void put_pauses(struct openmetrics *m, const struct xd_device *dev)
 {
 	const struct xd_pauses *pauses = xd_workers_pauses(dev->workers);
 
-	om_family(m, "pause_seconds", OM_HISTOGRAM, "Pauses of all workers, or of one worker");
-	om_histogram(m, "workers", "all", &pauses->all.duration);
-	om_histogram(m, "workers", "one", &pauses->one.duration);
+	om_family(m, "pause_seconds", OM_HISTOGRAM, "Pauses of a worker by the control thread");
+	om_histogram(m, &pauses->duration);
 }
 
 /* ---- packets --------------------------------------------------------------------- */

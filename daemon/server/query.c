@@ -196,14 +196,10 @@ static uint32_t violations(struct xd_device *dev, enum xr_reason reason, uint64_
 
 static uint64_t qkey_errors(struct xd_device *dev)
 {
-	uint64_t sum = 0;
-	uint32_t i;
+	struct xt_counters sum = { 0 };
 
-	xd_workers_pause(dev->workers);
-	for (i = 0; i < xd_workers_count(dev->workers); i++)
-		sum += xt_engine_counters(xd_worker_engine(dev->workers, i))->qkey_errors;
-	xd_workers_resume_no_wake(dev->workers);
-	return sum;
+	xd_workers_sum(dev->workers, &sum, NULL);
+	return sum.qkey_errors;
 }
 
 int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

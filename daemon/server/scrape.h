@@ -3,7 +3,7 @@
  * Metrics by HTTP, for Prometheus: GET /metrics at a TCP address or a unix socket (--metrics).
  * Peers may be hostile: connections, bytes, time and rate are limited. A connection beyond the
  * limit ends one of the source that has most of them. The text is made at most XD_SCRAPE_HZ times a
- * second, because that pauses the workers.
+ * second, because that pauses each worker.
  */
 #ifndef XD_SCRAPE_H
 #define XD_SCRAPE_H

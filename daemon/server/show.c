@@ -141,17 +141,17 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	json_end(j, ']');
 }
 
-static void put_pauses(struct json *j, const char *name, const struct xd_pause_times *times)
+static void put_pauses(struct json *j, const struct xd_pauses *pauses)
 {
-	const struct xd_histogram *h = &times->duration;
+	const struct xd_histogram *h = &pauses->duration;
 
-	json_begin(j, name, '{');
+	json_begin(j, "pauses", '{');
 	json_number(j, "count", h->count);
 	json_number(j, "total_ns", h->sum);
 	json_number(j, "p50_ns", xd_histogram_quantile(h, 500));
 	json_number(j, "p99_ns", xd_histogram_quantile(h, 990));
 	json_number(j, "longest_ns", h->longest);
-	json_number(j, "longest_cpu_ns", times->longest_cpu);
+	json_number(j, "longest_cpu_ns", pauses->longest_cpu);
 	json_end(j, '}');
 }
 
@@ -195,7 +195,6 @@ static void put_heap(struct json *j, const struct xd_client *c)
 static void show_status(struct json *j, const struct xd_client *c)
 {
 	const struct xd_server *s = xd_server_of(c);
-	const struct xd_pauses *pauses = xd_workers_pauses(s->dev->workers);
 
 	json_begin(j, NULL, '{');
 	put_identity(j, s->dev);
@@ -203,8 +202,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 	xd_lend_show(j, c);
 	put_gids(j, s->dev);
 	put_workers(j, s->dev);
-	put_pauses(j, "pauses", &pauses->all);
-	put_pauses(j, "worker_pauses", &pauses->one);
+	put_pauses(j, xd_workers_pauses(s->dev->workers));
 	put_turns(j, s->dev->loop);
 	put_objects(j, c);
 	put_heap(j, c);

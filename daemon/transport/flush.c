@@ -37,7 +37,7 @@ bool xt_qp_flush(struct xt_qp *qp, uint32_t most)
 	return more;
 }
 
-/* The caller may be the control thread while workers are paused. */
+/* The caller may be the control thread while the worker is paused. */
 static void begin_flush(struct xt_qp *qp)
 {
 	struct xt_engine *e = qp->engine;

@@ -187,7 +187,11 @@ void xt_qp_remove(struct xt_qp *qp)
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
 	qp->ending.key[XT_REQUESTER].region = 0;
-	xt_qp_uncount(qp);
+	xt_qp_store_state(qp, XR_QPS_RESET);
+}
+
+void xt_qp_withdraw(struct xt_qp *qp)
+{
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 }
 
@@ -207,9 +211,15 @@ void xt_qp_forget(struct xt_qp *qp)
 
 void xt_qp_destroy(struct xt_qp *qp)
 {
+	struct xt_qp *sender;
+
 	if (!qp)
 		return;
+	sender = xt_loopback_sender(qp);
 	xt_qp_remove(qp);
+	if (sender)
+		xt_loopback_peer_removed(sender, qp);
+	xt_qp_withdraw(qp);
 	xt_qp_forget(qp);
 	xt_qp_free(qp);
 }

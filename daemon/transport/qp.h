@@ -126,8 +126,6 @@ void xt_qp_fatal(struct xt_qp *qp);
 void xt_qp_completion_lost(struct xt_qp *qp);
 /* Stores a state in the QP and in its rings, where the provider reads it. */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
-/* The QP is destroyed, so it is no receiver any more (struct xt_receivers). */
-void xt_qp_uncount(struct xt_qp *qp);
 /* Copies the PSNs to the array that the XDP program reads. */
 void xt_qp_store_psns(struct xt_qp *qp);
 

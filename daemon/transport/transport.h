@@ -6,10 +6,11 @@
  * maps or files, so all its hosts (host.h) drive the same code. Only memory.c takes a mutex
  * (emulated atomics); CQs and SRQs that several engines use take a spin lock.
  *
- * An engine belongs to one worker, and callers hold that worker's lock. Several engines share the
- * tables in struct xt_shared, which change only while all workers are paused. The exception are
- * keys: they are added and removed at any time, see memory/keys.h, and work requests and packets
- * change them, see key_changed() and quiesce_keys() in host.h.
+ * An engine belongs to one worker, and callers hold that worker's lock: the worker in its round, or
+ * the control thread while the worker is paused. Several engines share the tables in struct
+ * xt_shared, which one thread changes while they run; what it removes is freed after a grace period
+ * (daemon/datapath/grace.h). Work requests and packets change keys as well, see key_changed() and
+ * quiesce_keys() in host.h.
  *
  * A round of the worker:
  *     xt_qp_doorbell() for each QP whose doorbell was rung
@@ -59,15 +60,16 @@ struct xt_path;
  * Allocates QPNs and SRQ numbers: 24 bits, a slot and a generation that changes with each reuse, so
  * that late packets for a destroyed QP find none, in a random order (permute.h). 0 and 1 (QPNs of
  * SMI and GSI) and 0xffffff (multicast) are not allocated.
+ *
+ * One thread adds and deletes numbers, others may look them up meanwhile. A grace period
+ * (daemon/datapath/grace.h) must pass after a number was deleted, before the item is freed or
+ * another number is added.
  */
 struct xt_numbers;
 #define XT_MAX_MODULUS 512 /* twice the most workers or slots */
 struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed);
 void xt_numbers_free(struct xt_numbers *t);
-/*
- * Allocates memory, so that the next number that is added needs none. Other threads may look up
- * numbers meanwhile. Returns 0 or -ENOMEM.
- */
+/* Allocates memory, so that the next number that is added needs none. Returns 0 or -ENOMEM. */
 int xt_numbers_prepare(struct xt_numbers *t);
 /*
  * The number is `rest` modulo `modulus`, which is at most XT_MAX_MODULUS; 0: any. Returns false if
@@ -104,20 +106,15 @@ static inline struct xt_qp *xt_qp_by_num(struct xt_numbers *t, uint32_t qpn)
 
 /*
  * Multicast groups: UD QPs, of any engine, that receive the datagrams sent to a GID. A QP must be
- * detached before it is destroyed.
+ * detached before it is destroyed. One thread changes the table, engines may use it meanwhile. A
+ * grace period (daemon/datapath/grace.h) must pass after each change: then no engine uses what it
+ * has replaced, which the next xt_group_attach() frees.
  */
 struct xt_groups *xt_groups_new(void);
 void xt_groups_free(struct xt_groups *t);
 /* ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 */
 bool xt_is_group(const struct xr_addr *gid);
-/*
- * Attaches a QP that is not attached to the group yet, in two steps: xt_group_prepare() allocates,
- * and other threads may look up groups meanwhile; xt_group_commit() changes the table. No other
- * change of the table may come between them. Returns 0 or -ENOMEM.
- */
-int xt_group_prepare(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
-void xt_group_commit(struct xt_groups *t);
-/* Both steps */
+/* Attaches a QP that is not attached to the group yet. Returns 0 or -ENOMEM. */
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
 bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
@@ -312,8 +309,8 @@ struct xt_cq {
 
 	/* an event that waits for the turn of the client whose QP caused it; under the lock */
 	struct xt_list late_link;
-	uint32_t late; /* XR_ARM_* that the event is for; 0: none waits */
-	bool was_late; /* an event has waited once */
+	uint32_t late;		   /* XR_ARM_* that the event is for; 0: none waits */
+	struct xt_engine *late_in; /* the engine of that QP */
 
 	/*
 	 * Index behind the last completion that was solicited or failed. After 2^32 others it is
@@ -323,7 +320,7 @@ struct xt_cq {
 
 	/* see xt_cq_moderate(); the fields from `held` on under the lock */
 	struct xt_moderation {
-		uint32_t count; /* 0: none */
+		uint32_t count; /* 0: none; atomic */
 		uint64_t period;
 		uint32_t held;		  /* completions of the event that is held */
 		uint32_t wanted;	  /* XR_ARM_* that this event is for */
@@ -347,8 +344,6 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 void xt_cq_inject(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn, bool fails);
 /* Raises one event that waited for the turn of the flow. Returns false if there is none. */
 bool xt_cq_raise_late(struct xt_flow *f);
-/* Drops an event that waits. Before a CQ with was_late is freed; workers are paused. */
-void xt_cq_drop_late(struct xt_cq *cq);
 /*
  * The client may have armed the CQ while it held completions: raises an event if one that was not
  * polled is of the kind that the CQ is armed for. xt_qp_doorbell() does so for the CQs of the QP.
@@ -357,20 +352,33 @@ void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq, uint64_t now);
 /*
  * Moderation: the event of an armed CQ is held until `count` completions were added since it was
  * armed, or until the period has passed since the first of them. Only completions that it is armed
- * for count. A count of 0 or 1 and a period of 0 both turn moderation off. An event that is held is
- * raised. xt_cq_moderation_reserve() must have succeeded in every engine before, once for a CQ;
- * engines may run meanwhile. Workers are paused for xt_cq_moderate() and xt_cq_drop_held(), which
- * must be called before such a CQ is freed.
+ * for count. A count of 0 or 1 and a period of 0 both turn moderation off. Engines may run
+ * meanwhile, but a change takes steps:
+ *
+ *   xt_cq_moderation_reserve()   once for a CQ, in every engine
+ *   xt_cq_moderate_off()         and a grace period: no engine holds more events
+ *   xt_cq_raise_waiting()        for the event that one may hold
+ *   xt_cq_moderate()
  */
 int xt_cq_moderation_reserve(struct xt_engine *e); /* -ENOMEM */
 void xt_cq_moderation_release(struct xt_engine *e);
+void xt_cq_moderate_off(struct xt_cq *cq);
 void xt_cq_moderate(struct xt_cq *cq, uint32_t count, uint32_t period_us);
-void xt_cq_drop_held(struct xt_cq *cq);
+/*
+ * Returns the engine in which an event of the CQ waits, for the turn of a client or for the end of
+ * a period; NULL: none does. The engine may raise the event meanwhile.
+ */
+struct xt_engine *xt_cq_waits_in(struct xt_cq *cq);
+/* Raises such an event now, or drops it. The engine's worker is paused. */
+void xt_cq_raise_waiting(struct xt_engine *e, struct xt_cq *cq);
+void xt_cq_drop_waiting(struct xt_engine *e, struct xt_cq *cq);
 /*
  * Moves the entries that the client has not polled to a new ring. Copying can take long (many
- * megabytes), so workers are paused for xt_cq_move_begin() and xt_cq_move_end() only. Returns
- * -EINVAL if the entries do not fit, -EAGAIN if many more were added meanwhile: call
- * xt_cq_move_copy() again.
+ * megabytes), so no engine may use the CQ for xt_cq_move_begin() and xt_cq_move_end() only: the
+ * worker of the only one is paused, or the caller has the lock of several. Returns -EINVAL if the
+ * entries do not fit, -EAGAIN if many more were added meanwhile: call xt_cq_move_copy() again. Then
+ * a grace period must pass before the old ring is freed, and xt_cq_check_armed() must follow: an
+ * engine may have added a completion, and looked for the arming of the CQ in the old ring.
  */
 struct xt_cq_move {
 	const uint8_t *from;
@@ -418,14 +426,14 @@ void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uin
 		 uint32_t pd);
 /*
  * Arms IBV_EVENT_SRQ_LIMIT_REACHED, which is raised once if fewer entries than limit are left; 0
- * disarms. Returns true if fewer are left already: the caller raises the event. Workers must be
- * paused, as for xt_srq_move_begin() and xt_srq_move_end().
+ * disarms. Returns true if fewer are left already: the caller raises the event. No engine may use
+ * the SRQ meanwhile: the worker of the only one is paused, or the caller has the lock of several.
  */
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit);
 /*
  * Moves the entries that were not taken to a new ring. Copying can take long (many megabytes), so
- * workers are paused for the beginning and the end only. Returns -EINVAL if the entries do not fit,
- * or if the client posted receives meanwhile.
+ * no engine may use the SRQ (as above) for the beginning and the end only. Returns -EINVAL if the
+ * entries do not fit, or if the client posted receives meanwhile.
  */
 struct xt_srq_move {
 	struct xr_queue *to;
@@ -456,17 +464,13 @@ struct xt_path {
 };
 
 /*
- * The address handles of one client, which the work requests of its UD QPs name. The table changes
- * only while all workers are paused.
+ * The address handles of one client, which the work requests of its UD QPs name. One thread changes
+ * the table, engines may use it meanwhile. A grace period (daemon/datapath/grace.h) must pass after
+ * a handle was deleted or replaced, before the next change, which frees the old one.
  */
 struct xt_ahs;
 struct xt_ahs *xt_ahs_new(void);
 void xt_ahs_free(struct xt_ahs *t); /* after all QPs that use it */
-/*
- * Allocates memory, so that xt_ahs_set() with this handle does not. Workers may run meanwhile.
- * Returns 0 or -ENOMEM.
- */
-int xt_ahs_prepare(struct xt_ahs *t, uint32_t handle);
 /* Adds a handle or replaces its path. Returns 0 or -ENOMEM. */
 int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path);
 void xt_ahs_del(struct xt_ahs *t, uint32_t handle);
@@ -488,8 +492,7 @@ struct xt_qp_init {
 	bool sq_sig_all;
 	/*
 	 * The memory that the reserved L_Key names in work requests of the QP and its SRQ; offsets
-	 * in it are addresses. *reserved_lkey_mem may be NULL, and changes only while workers are
-	 * paused.
+	 * in it are addresses. *reserved_lkey_mem may be NULL until it is set; atomic.
 	 */
 	struct xt_mem *const *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
 	bool gsi;				 /* UD: create QP1 (XR_GSI_QPN) */
@@ -573,22 +576,32 @@ void xt_traffic_add(struct xt_traffic *sum, const struct xt_traffic *t);
 /* Returns the bytes that a QP allocates, its private copies of WRs included. */
 uint64_t xt_qp_bytes(const struct xt_qp_init *init);
 /*
- * Creation and destruction in two steps, as allocating and freeing may take long. Workers are
- * paused for xt_qp_add() and xt_qp_remove() only. xt_qp_free() follows a failed xt_qp_add().
- * xt_engine_run() must follow xt_qp_remove(): a loopback peer that waited for memory may go on.
+ * Creation and destruction in steps. Only xt_qp_add() and xt_qp_remove() take the place of the
+ * engine, so its worker is paused for them. xt_qp_free() follows a failed xt_qp_add(). To destroy:
+ *
+ *   xt_qp_remove()               stops the QP: nothing is sent or received any more
+ *   xt_loopback_peer_removed()   tells xt_loopback_sender(), if there is one, in its engine
+ *   xt_qp_withdraw()             makes the QP unreachable for engines that look it up
+ *   a grace period               then no engine has a pointer to it (daemon/datapath/grace.h)
+ *   xt_qp_free()
  */
 int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
 int xt_qp_add(struct xt_qp *qp, const struct xt_qp_init *init);
 void xt_qp_remove(struct xt_qp *qp);
+void xt_qp_withdraw(struct xt_qp *qp);
 void xt_qp_free(struct xt_qp *qp);
+/* Returns the QP that sends to this one over loopback, in whatever engine; NULL: there is none. */
+struct xt_qp *xt_loopback_sender(const struct xt_qp *peer);
+/* The messages that the peer has received are done, as if an ACK had followed them. */
+void xt_loopback_peer_removed(struct xt_qp *sender, const struct xt_qp *peer);
 /*
  * Returns true if a write to the QP's memory that it has given up, for it was stopped, is still
- * being executed. Also between xt_qp_remove() and xt_qp_free(). Workers are paused.
+ * being executed. Also between xt_qp_remove() and xt_qp_free(). Its worker is paused.
  */
 bool xt_qp_ending(struct xt_qp *qp);
-/* Forgets such writes. Before xt_qp_free(); workers are paused. */
+/* Forgets such writes. Before xt_qp_free(); its worker is paused. */
 void xt_qp_forget(struct xt_qp *qp);
-/* Both steps at once */
+/* All steps at once, for hosts without engines that run meanwhile */
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
 void xt_qp_destroy(struct xt_qp *qp); /* NULL allowed */
 const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp);
@@ -644,8 +657,8 @@ void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow);
 
 /*
  * Unbinds up to @most type 2 windows that are bound to the QP, and returns true if any remain.
- * Destroy and RESET unbind all of them; callers that pause workers should unbind in batches first,
- * and refuse new windows before, until RESET.
+ * Destroy and RESET unbind all of them; callers that pause its worker should unbind in batches
+ * first, and refuse new windows before, until RESET.
  */
 bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
 void xt_qp_refuse_windows(struct xt_qp *qp);
@@ -657,8 +670,8 @@ void xt_qp_refuse_windows(struct xt_qp *qp);
 bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*
  * Sends posted work requests at once, so that those that need no response complete. Schedules the
- * QP at most @visits times, with XT_QP_BUDGET each time, and returns the number that is left: all
- * workers are paused, so callers limit the visits of a pause. xt_engine_run() must follow.
+ * QP at most @visits times, with XT_QP_BUDGET each time, and returns the number that is left: the
+ * worker is paused, so callers limit the visits of a pause. xt_engine_run() must follow.
  */
 uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits);
 /*

@@ -129,10 +129,11 @@ static int serve(struct xd_udp_addresses *a, const struct xr_addr *addr)
 
 	if (err)
 		return err;
-	xd_workers_pause(a->workers);
-	for (uint32_t i = 0; i < workers_of(a); i++)
+	for (uint32_t i = 0; i < workers_of(a); i++) {
+		xd_worker_pause(a->workers, i);
 		a->u[i]->rx_fd[a->u[i]->rx_fds++] = fd[i];
-	xd_workers_resume_no_wake(a->workers);
+		xd_worker_resume_no_wake(a->workers, i);
+	}
 	add_to(&a->served, addr);
 	return 0;
 }
@@ -142,10 +143,11 @@ static void serve_no_more(struct xd_udp_addresses *a, int index)
 {
 	int fd[XR_MAX_WORKERS];
 
-	xd_workers_pause(a->workers);
-	for (uint32_t i = 0; i < workers_of(a); i++)
+	for (uint32_t i = 0; i < workers_of(a); i++) {
+		xd_worker_pause(a->workers, i);
 		fd[i] = xd_udp_remove_rx(a->u[i], (uint32_t)index);
-	xd_workers_resume_no_wake(a->workers);
+		xd_worker_resume_no_wake(a->workers, i);
+	}
 	close_sockets(a, fd, workers_of(a));
 	remove_from(&a->served, index);
 }

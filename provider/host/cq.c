@@ -156,6 +156,8 @@ int xp_do_modify_cq(struct xp_host *h, struct xp_call *call)
 		err = xt_cq_moderation_reserve(h->engine);
 	if (!err) {
 		cq->moderated = true;
+		xt_cq_moderate_off(&cq->xt);
+		xt_cq_raise_waiting(h->engine, &cq->xt);
 		xt_cq_moderate(&cq->xt, q->count, q->period);
 		xp_view_change(h, &cq->obj);
 	}
@@ -196,11 +198,9 @@ int xp_do_destroy_cq(struct xp_host *h, struct xp_call *call)
 		return xp_host_refuse(h, -EBUSY, "the CQ is used by %u QPs and SRQs", cq->obj.refs);
 	xp_host_enter(h);
 	xp_view_remove(h, &cq->obj);
-	xt_cq_drop_late(&cq->xt);
-	if (cq->moderated) {
-		xt_cq_drop_held(&cq->xt);
+	xt_cq_drop_waiting(h->engine, &cq->xt);
+	if (cq->moderated)
 		xt_cq_moderation_release(h->engine);
-	}
 	leave_channel(h, cq);
 	rep.comp_events = 0; /* none is left */
 	rep.async_events = xp_event_end(h, &cq->async);

@@ -190,8 +190,11 @@ struct xt_inject xp_faults_refusal(void *ctx, const struct xt_frame *frame)
 {
 	struct xp_host *h = ctx;
 	const struct xd_fault_packet packet = packet_of(h, XD_FAULT_RX, frame);
-	struct xt_inject refusal = xd_faults_refusal(h->faults.rules, &packet);
+	struct xt_inject refusal;
 
+	xd_faults_lock(h->faults.rules);
+	refusal = xd_faults_refusal(h->faults.rules, &packet);
+	xd_faults_unlock(h->faults.rules);
 	h->faults.injected += refusal.kind != XT_INJECT_NONE;
 	return refusal;
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop histogram programs boost doorbells delay rx_depth spin seccomp spawner steer \
+DAEMON_TESTS := options log loop histogram programs doorbells delay rx_depth spin seccomp spawner steer \
 	mover mover_order helper worker_lock grace
 
 options_test_SRCS := daemon/base/options.c
@@ -10,8 +10,6 @@ loop_test_SRCS := daemon/base/loop.c
 histogram_test_SRCS := daemon/base/histogram.c
 programs_test_SRCS := daemon/clients/programs.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
-boost_test_SRCS := daemon/datapath/boost.c
-boost_test_LIBS := -Wl$(comma)--wrap=setpriority,--wrap=getpriority
 rx_depth_test_SRCS := daemon/xdp/rx_depth.c
 spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/faults/delay_queue.c daemon/transport/wire/frame_copy.c
@@ -78,7 +76,7 @@ $(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_
 	-Wl$(comma)--wrap=xd_identity_open -Wl$(comma)--wrap=syscall,,parallel))
 
 # Steps of pauses; the functions of fake_device.c that pause and resume are redirected to the test.
-pauses_WRAPS := xd_workers_pause xd_workers_resume xd_workers_resume_no_wake xd_worker_pause xd_worker_resume \
+pauses_WRAPS := xd_worker_pause xd_worker_resume \
 	xd_worker_resume_no_wake xd_worker_resume_if_due malloc calloc realloc
 pauses_COUNTED := $(clients_SRCS) $(objects_SRCS) $(transport_SRCS)
 $(eval $(call steps_test,daemon/pauses,selftests/daemon/pauses_test.c $(filter-out $(pauses_COUNTED),$(control_LIB)) $(cm_SRCS),\

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * How long workers are paused, in steps: basic blocks of the daemon's code that run between pause
+ * How long a worker is paused, in steps: basic blocks of the daemon's code that run between pause
  * and resume. The compiler inserts a call at the start of each (-fsanitize-coverage=trace-pc), so
  * the result does not depend on the machine's load. A step takes 1 to 10 ns.
  *
@@ -79,15 +79,7 @@ ALLOCATOR(calloc, (size_t count, size_t size), (count, size))
 ALLOCATOR(realloc, (void *memory, size_t size), (memory, size))
 
 /* The linker redirects these functions of the fake device. */
-#define PAUSE_ALL(name, what)                                                                      \
-	void __real_##name(struct xd_workers *ws);                                                 \
-	void __wrap_##name(struct xd_workers *ws);                                                 \
-	void __wrap_##name(struct xd_workers *ws)                                                  \
-	{                                                                                          \
-		what();                                                                            \
-		__real_##name(ws);                                                                 \
-	}
-#define PAUSE_ONE(name, what)                                                                      \
+#define PAUSE(name, what)                                                                          \
 	void __real_##name(struct xd_workers *ws, uint32_t index);                                 \
 	void __wrap_##name(struct xd_workers *ws, uint32_t index);                                 \
 	void __wrap_##name(struct xd_workers *ws, uint32_t index)                                  \
@@ -95,13 +87,10 @@ ALLOCATOR(realloc, (void *memory, size_t size), (memory, size))
 		what();                                                                            \
 		__real_##name(ws, index);                                                          \
 	}
-PAUSE_ALL(xd_workers_pause, begin)
-PAUSE_ALL(xd_workers_resume, end)
-PAUSE_ALL(xd_workers_resume_no_wake, end)
-PAUSE_ONE(xd_worker_pause, begin)
-PAUSE_ONE(xd_worker_resume, end)
-PAUSE_ONE(xd_worker_resume_no_wake, end)
-PAUSE_ONE(xd_worker_resume_if_due, end)
+PAUSE(xd_worker_pause, begin)
+PAUSE(xd_worker_resume, end)
+PAUSE(xd_worker_resume_no_wake, end)
+PAUSE(xd_worker_resume_if_due, end)
 
 static void short_pauses_with(const char *what, unsigned max_updates)
 {
@@ -225,10 +214,13 @@ static void test_rings(void)
 	struct xr_create_srq_req create = { .pd = pd, .max_wr = XR_MAX_WR, .max_sge = 2 };
 	struct xr_modify_srq_req grow = { .mask = IBV_SRQ_MAX_WR, .max_wr = XR_MAX_WR };
 	struct xr_resize_cq_req resize = { .depth = 65536 };
+	struct xr_create_qp_req q = qp_request(pd, cq);
 	struct xd_srq *srq;
 	struct xd_cq *to;
 
 	grow.handle = must_create(XR_MSG_CREATE_SRQ, &create, sizeof(create));
+	q.srq = grow.handle;
+	must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
 	srq = xd_object_get(c.client, XD_SRQ, grow.handle);
 	__atomic_store_n(&srq->xt.queue->producer, XR_MAX_WR, __ATOMIC_RELEASE);
 	MUST(!ask(&c, XR_MSG_MODIFY_SRQ, &grow, sizeof(grow)));
@@ -316,29 +308,31 @@ static void test_groups(void)
 {
 	struct xr_create_qp_req q = qp_request(pd, cq);
 	uint32_t qp[XD_CLIENT_ATTACHED];
+	uint64_t before;
 
 	q.type = XR_QPT_UD;
 	for (unsigned i = 0; i < XD_CLIENT_ATTACHED; i++)
 		qp[i] = must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
+	before = pauses;
 	for (unsigned i = 0; i < XD_CLIENT_ATTACHED; i++)
 		MUST(!mcast(&c, XR_MSG_ATTACH_MCAST, qp[i], 1));
-	short_pauses("attaching as many QPs to a multicast group as possible");
+	no_pauses("attaching as many QPs to a multicast group as possible", before);
 	for (unsigned i = 0; i < XD_CLIENT_ATTACHED; i++)
 		MUST(!mcast(&c, XR_MSG_DETACH_MCAST, qp[i], 1));
-	short_pauses("detaching them");
+	no_pauses("detaching them", before);
 }
 
 static void test_address_handles(void)
 {
 	struct xr_create_ah_req q = { .pd = pd, .attr = rtr_attr().ah };
 
+	uint64_t before = pauses;
 	uint32_t first = must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
-	uint64_t before;
 
 	for (unsigned i = 1; i < MANY; i++)
 		must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
-	short_pauses("creating 20000 address handles");
 	must_destroy(XR_MSG_DESTROY_AH, first);
+	no_pauses("creating 20000 address handles, and destroying one", before);
 	must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
 	before = all_steps;
 	must_create(XR_MSG_CREATE_AH, &q, sizeof(q));

@@ -64,7 +64,7 @@ value() {
 	(($(value "$text" 'xroce_transport_completions_total{device="xra"}') >= 2000))
 	equal "workers" "$(grep -c '^xroce_worker_rounds_total{' "$text")" "$(ctl a status -j xra | jq '.workers | length')"
 	value "$text" 'xroce_worker_cpu_seconds_total{device="xra",worker="0"}' | tee /dev/stderr | grep -q '[1-9]'
-	(($(value "$text" 'xroce_pause_seconds_count{device="xra",workers="all"}') > 0))
+	(($(value "$text" 'xroce_pause_seconds_count{device="xra"}') > 0))
 	(($(ctl a counters -j xra | jq '.transport[] | select(.name == "completions").value') >= 2000))
 }
 

@@ -85,8 +85,6 @@ teardown_file() {
 	jq -e '.p50_ns > 0 and .p50_ns <= .p99_ns and .p99_ns <= .longest_ns' <<<"$pauses"
 	jq -e '.longest_ns <= .total_ns' <<<"$pauses"
 	jq -e '.longest_cpu_ns > 0 and .longest_cpu_ns <= .longest_ns' <<<"$pauses"
-	# ib_write_bw has modified its QPs
-	ctl a status -j xra | jq -e '.worker_pauses.count > 0'
 	ctl a status xra | grep -A6 ^pauses | tee /dev/stderr | grep -q "count *$after"
 }
 

@@ -278,7 +278,7 @@ static bool resize_once(struct keys *k, struct ibv_mw *mw)
 	return ok && expect(k, "larger CQ", ibv_resize_cq(k->ep.cq, 4 * EP_DEPTH), 0);
 }
 
-/* Resizing a CQ executes binds in the control thread, which must not wait for paused workers. */
+/* Resizing a CQ executes binds in the control thread, in the place of a worker. */
 static bool bind_resize(struct keys *k)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(k->ep.pd, IBV_MW_TYPE_1);

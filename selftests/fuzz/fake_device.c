@@ -438,37 +438,19 @@ struct xd_workers {
 };
 static struct xd_workers the_worker;
 
-void xd_workers_pause(struct xd_workers *ws)
-{
-	MUST(!fake.paused_one);
-	fake.paused++;
-}
-
-void xd_workers_resume(struct xd_workers *ws)
-{
-	MUST(fake.paused-- > 0 && !fake.paused_one);
-}
-
-void xd_workers_resume_no_wake(struct xd_workers *ws)
-{
-	xd_workers_resume(ws);
-}
+static __thread int paused_here;
 
 void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 {
 	MUST(index == 0);
-	if (fake.paused)
-		fake.paused++;
-	else
-		fake.paused_one++;
+	fake.paused++;
+	paused_here++;
 }
 
 void xd_worker_resume(struct xd_workers *ws, uint32_t index)
 {
-	if (fake.paused)
-		xd_workers_resume(ws);
-	else
-		MUST(fake.paused_one-- > 0);
+	MUST(fake.paused-- > 0);
+	paused_here--;
 }
 
 void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
@@ -501,13 +483,14 @@ bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
 
 void xd_grace_wait(struct xd_workers *ws, uint64_t mark)
 {
+	MUST(!paused_here); /* it would wait for its own round */
 	while (in_round())
 		usleep(100);
 }
 
 void xd_worker_flush(struct xd_workers *ws, uint32_t index)
 {
-	MUST(fake.paused || fake.paused_one);
+	MUST(fake.paused);
 }
 
 const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
@@ -529,7 +512,7 @@ struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index)
 
 int xd_worker_watch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
-	MUST(fake.paused || fake.paused_one);
+	MUST(fake.paused);
 	if (fake.no_doorbells)
 		return -ENOSPC;
 	fake.doorbells++;
@@ -539,7 +522,7 @@ int xd_worker_watch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_do
 
 void xd_worker_unwatch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
-	MUST(fake.paused || fake.paused_one);
+	MUST(fake.paused);
 	if (!db->watched)
 		return;
 	fake.doorbells--;
@@ -567,8 +550,15 @@ void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c)
 	fake.capture = NULL;
 }
 
-void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
+void xd_workers_sum(struct xd_workers *ws, struct xt_counters *sum,
+		    struct xr_stat stat[XR_REASON_COUNT])
 {
+	xt_counters_add(sum, xt_engine_counters(ws->engine));
+}
+
+uint32_t xd_worker_of(const struct xt_engine *e)
+{
+	return 0;
 }
 
 void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats)

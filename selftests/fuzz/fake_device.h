@@ -17,8 +17,7 @@ struct fake_device {
 	struct xd_device dev;
 	struct xd_server *server;
 	struct xd_options opt;
-	int paused;		    /* depth of xd_workers_pause() */
-	int paused_one;		    /* depth of xd_worker_pause(), not within the other */
+	int paused;		    /* depth of xd_worker_pause() */
 	bool in_round;		    /* a round of the worker runs; atomic */
 	unsigned busy;		    /* so many calls of xd_grace_over() return false */
 	unsigned map_keys, map_qps; /* entries */

@@ -2,7 +2,7 @@
 /*
  * The daemon behind the provider: replaces provider/verbs/request.c and the event sockets. Each
  * request is answered at once, between two rounds of the engine, as the control thread does while
- * workers are paused.
+ * the worker is paused.
  */
 #include <errno.h>
 #include <stdlib.h>

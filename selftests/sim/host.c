@@ -372,6 +372,9 @@ void host_moderate(struct sim_cq *cq, uint32_t count, uint32_t period_us)
 	for (unsigned i = 0; i < cq->host->engines; i++)
 		CHECK(cq->host->w, !xt_cq_moderation_reserve(cq->host->engine[i].engine),
 		      "no memory");
+	xt_cq_moderate_off(&cq->cq);
+	for (unsigned i = 0; i < cq->host->engines; i++)
+		xt_cq_raise_waiting(cq->host->engine[i].engine, &cq->cq);
 	xt_cq_moderate(&cq->cq, count, period_us);
 }
 
@@ -680,10 +683,11 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 void host_free(struct host *h)
 {
 	struct frame *f;
-	unsigned i;
+	unsigned i, k;
 
 	for (i = 0; i < h->cqs; i++)
-		xt_cq_drop_held(&h->cq[i]->cq);
+		for (k = 0; k < h->engines; k++)
+			xt_cq_drop_waiting(h->engine[k].engine, &h->cq[i]->cq);
 	for (i = 0; i < h->engines; i++) {
 		while ((f = h->engine[i].inbox)) {
 			h->engine[i].inbox = f->next;

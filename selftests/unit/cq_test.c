@@ -185,6 +185,13 @@ static void test_arming_late(void)
 
 #define US 1000ull
 
+static void moderate(struct xt_cq *cq, uint32_t count, uint32_t period_us)
+{
+	xt_cq_moderate_off(cq);
+	xt_cq_raise_waiting(engine, cq);
+	xt_cq_moderate(cq, count, period_us);
+}
+
 /* A count of 3 and a period of 50 us */
 static void test_moderation(void)
 {
@@ -194,7 +201,7 @@ static void test_moderation(void)
 	xt_cq_init(&cq, q, DEPTH);
 	TAP_OK(!xt_cq_moderation_reserve(engine) && xt_engine_run(engine, US) == XT_NEVER,
 	       "moderation: an idle CQ sets no timer");
-	xt_cq_moderate(&cq, 3, 50);
+	moderate(&cq, 3, 50);
 	notified = 0;
 	push(&cq, 0, IBV_WC_SUCCESS, false);
 	TAP_OK(!notified && xt_engine_run(engine, 2 * US) == XT_NEVER,
@@ -238,17 +245,17 @@ static void test_moderation(void)
 	q->consumer = q->producer;
 	q->word = XR_ARM_ANY;
 	push(&cq, 0, IBV_WC_SUCCESS, false);
-	xt_cq_moderate(&cq, 0, 0);
+	moderate(&cq, 0, 0);
 	TAP_OK(notified == 5 && xt_engine_run(engine, 400 * US) == XT_NEVER,
 	       "moderation: an event that is held is raised when moderation ends");
 	q->word = XR_ARM_ANY;
 	q->consumer = q->producer;
 	push(&cq, 0, IBV_WC_SUCCESS, false);
 	TAP_OK(notified == 6, "moderation: none with count and period 0");
-	xt_cq_moderate(&cq, 2, 50);
+	moderate(&cq, 2, 50);
 	q->word = XR_ARM_ANY;
 	push(&cq, 0, IBV_WC_SUCCESS, false);
-	xt_cq_drop_held(&cq);
+	xt_cq_drop_waiting(engine, &cq);
 	TAP_OK(xt_engine_run(engine, 500 * US) == XT_NEVER && notified == 6,
 	       "moderation: a CQ that is destroyed leaves no timer");
 	xt_cq_moderation_release(engine);

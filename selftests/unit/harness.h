@@ -162,12 +162,22 @@ static void h_quiesce_keys(void *ctx)
 	((struct harness *)ctx)->quiesced++;
 }
 
+static bool h_engine_lock(void *ctx, struct xt_engine *other)
+{
+	return true;
+}
+
+static void h_engine_unlock(void *ctx, struct xt_engine *other)
+{
+}
+
 static struct xr_queue *h_queue(uint32_t depth, uint32_t stride)
 {
 	return calloc(1, sizeof(struct xr_queue) + (size_t)depth * stride);
 }
 
-__attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
+/* Another engine with the same tables */
+__attribute__((unused)) static struct xt_engine *h_engine(struct harness *h)
 {
 	static const struct xt_ops ops = {
 		.tx_get = h_tx_get,
@@ -182,15 +192,24 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.refusal = h_refusal,
 		.key_changed = h_key_changed,
 		.quiesce_keys = h_quiesce_keys,
+		.engine_lock = h_engine_lock,
+		.engine_unlock = h_engine_unlock,
 	};
 	struct xt_tuning tuning = XT_TUNING_DEFAULT;
-	struct harness *h = calloc(1, sizeof(*h));
+	struct xt_engine *e = xt_engine_new(&ops, h, &h->shared);
 
 	tuning.first_window = tuning.short_window = tuning.window;
+	xt_engine_tune(e, &tuning);
+	return e;
+}
+
+__attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
+{
+	struct harness *h = calloc(1, sizeof(*h));
+
 	h->shared.keys = xt_keys_new(1024, 7);
 	h->shared.qps = xt_numbers_new(32, 7);
-	h->engine = xt_engine_new(&ops, h, &h->shared);
-	xt_engine_tune(h->engine, &tuning);
+	h->engine = h_engine(h);
 	h->large = 1;
 	h->ahs = xt_ahs_new();
 	h->shared.groups = xt_groups_new();

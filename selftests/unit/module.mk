@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Each name is a program: selftests/unit/NAME_test.c, linked with the transport library.
-UNIT_TESTS := psn loss sent place place_order flow keys memory order order_tiers ending waiting posted posted_ud wire cq \
-	ack states replay last protocol peers local unreliable srq xrc pace binding fast crc integrity inject usage \
-	large
+UNIT_TESTS := psn loss sent place place_order flow keys memory order order_tiers ending waiting posted posted_ud \
+	peer_stops wire cq ack states replay last protocol peers local unreliable srq xrc pace binding fast crc integrity \
+	inject usage large
 
 binding_test_SRCS := selftests/unit/binding.c
 fast_test_SRCS := selftests/unit/binding.c

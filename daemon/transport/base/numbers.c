@@ -23,7 +23,7 @@ struct xt_numbers {
 	struct xt_slots slots;
 	struct xt_permutation order;
 	uint32_t bits; /* low bits of a number before its permutation that are its slot */
-	uint32_t gsi;  /* slot of the item with number XR_GSI_QPN; XT_NO_SLOT: none */
+	uint32_t gsi;  /* slot of the item with number XR_GSI_QPN; XT_NO_SLOT: none; atomic */
 	/*
 	 * Taken slots that had no number of a rest, linked by next_free: they are tried again when
 	 * no other is left. In the queue of free slots they would be tried before unused ones.
@@ -60,7 +60,7 @@ void xt_numbers_free(struct xt_numbers *t)
 static uint32_t slot_of(const struct xt_numbers *t, uint32_t number)
 {
 	if (number == XR_GSI_QPN)
-		return t->gsi;
+		return __atomic_load_n(&t->gsi, __ATOMIC_RELAXED);
 	return xt_unpermute(&t->order, number & XR_QPN_MASK) & ((1u << t->bits) - 1);
 }
 
@@ -88,7 +88,7 @@ void *xt_numbers_get(struct xt_numbers *t, uint32_t number)
 {
 	struct number *n = find(t, number);
 
-	return n ? n->item : NULL;
+	return n ? __atomic_load_n(&n->item, __ATOMIC_RELAXED) : NULL;
 }
 
 /*
@@ -176,10 +176,10 @@ bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot)
 
 	if (t->gsi != XT_NO_SLOT || !reserve(t, item, 0, 0, slot, &number))
 		return false;
-	t->gsi = *slot;
 	n = xt_slots_at(&t->slots, *slot);
 	n->number = XR_GSI_QPN;
 	xt_slots_publish(&t->slots, *slot);
+	__atomic_store_n(&t->gsi, *slot, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -189,8 +189,8 @@ void xt_numbers_del(struct xt_numbers *t, uint32_t number)
 
 	if (!n)
 		return;
-	n->item = NULL;
+	__atomic_store_n(&n->item, NULL, __ATOMIC_RELAXED);
 	xt_slots_release(&t->slots, slot_of(t, number));
 	if (number == XR_GSI_QPN)
-		t->gsi = XT_NO_SLOT;
+		__atomic_store_n(&t->gsi, XT_NO_SLOT, __ATOMIC_RELAXED);
 }

@@ -73,20 +73,25 @@ static bool is_pending(const struct xt_qp *qp)
 	return xt_has_posted(qp) || qp->req.posted;
 }
 
-/* Returns the QP whose pieces a QP receives over loopback, if its engine is the same. */
-static struct xt_qp *sender_of(struct xt_qp *peer)
+static bool sends_to(const struct xt_qp *qp, const struct xt_qp *peer)
+{
+	return qp->path.loopback && qp->attr.dest_qp_num == peer->info.qpn;
+}
+
+/* Returns the QP that sends to the peer over loopback, if its engine is the same. */
+static struct xt_qp *sender_here(struct xt_qp *peer)
 {
 	struct xt_qp *qp = xt_qp_by_num(peer->engine->shared->qps, peer->attr.dest_qp_num);
 
-	if (!peer->path.loopback || !qp || qp->engine != peer->engine || !qp->path.loopback ||
-	    qp->attr.dest_qp_num != peer->info.qpn || !xt_may_send(qp))
+	if (!peer->path.loopback || !qp || qp->engine != peer->engine || !sends_to(qp, peer) ||
+	    !xt_may_send(qp))
 		return NULL;
 	return qp;
 }
 
 void xt_loopback_written(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_qp *sender = side == XT_REQUESTER ? qp : sender_of(qp);
+	struct xt_qp *sender = side == XT_REQUESTER ? qp : sender_here(qp);
 
 	if (!qp->path.loopback || !sender || !xt_may_send(sender))
 		return;
@@ -96,7 +101,7 @@ void xt_loopback_written(struct xt_qp *qp, enum xt_qp_side side)
 
 void xt_loopback_stopped(struct xt_qp *qp)
 {
-	struct xt_qp *sender = sender_of(qp);
+	struct xt_qp *sender = sender_here(qp);
 
 	/* it may have posted writes here, or wait for those of earlier pieces */
 	if (sender && sender != qp)
@@ -118,17 +123,35 @@ void xt_loopback_began(struct xt_qp *qp, struct xt_qp *peer, bool done)
 		e->ops->wake(e->ctx, peer->engine);
 }
 
-/* The pieces whose writes were posted, and given up, are lost. If one failed, it is refused. */
+/* Returns the PSN behind the data that was in memory when the peer was stopped. */
+static uint32_t stopped_psn(const struct xt_requester *r, const struct xt_qp *peer)
+{
+	/* what it had done before it was stopped twice is not known */
+	if (peer->waiting.stops != r->peer_stops + 1)
+		return r->unacked;
+	return from_peer(r, peer->waiting.stopped_psn);
+}
+
+/*
+ * The pieces whose writes were posted, and given up, are lost. If one failed, it is refused. Those
+ * before them are done: the program of the peer may have seen that, and so have stopped its QP.
+ */
 static void lose_pieces(struct xt_qp *qp, const struct xt_qp *peer)
 {
-	qp->req.posted = 0;
-	if (!peer || peer->info.state != XR_QPS_ERR || !peer->resp.write_failed) {
-		xt_req_go_back(qp);
+	struct xt_requester *r = &qp->req;
+	bool failed = peer && peer->info.state == XR_QPS_ERR && peer->resp.write_failed;
+
+	r->posted = 0;
+	if (failed)
+		settle_to(qp, from_peer(r, peer->resp.nak_psn));
+	else if (peer && !xt_unreliable(qp))
+		settle_to(qp, stopped_psn(r, peer));
+	if (!xt_may_send(qp))
 		return;
-	}
-	settle_to(qp, from_peer(&qp->req, peer->resp.nak_psn));
-	if (xt_may_send(qp))
+	if (failed)
 		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
+	else
+		xt_req_go_back(qp);
 }
 
 bool xt_loopback_check(struct xt_qp *qp, const struct xt_qp *peer)
@@ -140,6 +163,21 @@ bool xt_loopback_check(struct xt_qp *qp, const struct xt_qp *peer)
 		return true;
 	lose_pieces(qp, peer);
 	return false;
+}
+
+struct xt_qp *xt_loopback_sender(const struct xt_qp *peer)
+{
+	struct xt_qp *qp = xt_qp_by_num(peer->engine->shared->qps, peer->attr.dest_qp_num);
+
+	return peer->path.loopback && qp && qp != peer && sends_to(qp, peer) ? qp : NULL;
+}
+
+void xt_loopback_peer_removed(struct xt_qp *sender, const struct xt_qp *peer)
+{
+	if (!xt_may_send(sender))
+		return;
+	xt_loopback_check(sender, peer);
+	xt_activate(sender);
 }
 
 bool xt_loopback_look(struct xt_qp *qp)

@@ -39,8 +39,10 @@ struct run {
 static enum xr_reason check_reserved(const struct xt_qp *qp, uint64_t addr, uint32_t len,
 				     struct xt_mem_at *at)
 {
-	struct xt_mem *all = qp->reserved_lkey_mem ? *qp->reserved_lkey_mem : NULL;
+	struct xt_mem *all = NULL;
 
+	if (qp->reserved_lkey_mem)
+		all = __atomic_load_n(qp->reserved_lkey_mem, __ATOMIC_ACQUIRE);
 	at->mem = len ? all : NULL;
 	at->off = addr;
 	if (!len)

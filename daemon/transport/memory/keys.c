@@ -141,6 +141,18 @@ static struct xt_key *key_at(struct xt_keys *keys, uint32_t at, uint32_t index)
 	return slot && slot->key.index == index ? &slot->key : NULL;
 }
 
+/* A work request that binds a window or registers memory gives the key another variant. */
+bool xt_keys_copy(const struct xt_key *key, struct xt_key *copy)
+{
+	uint8_t state = __atomic_load_n(&key->entry.state, __ATOMIC_ACQUIRE);
+
+	*copy = *key;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return state != XR_KEY_INVALID &&
+	       state == __atomic_load_n(&key->entry.state, __ATOMIC_RELAXED) &&
+	       xt_key_value(copy) == xt_key_value(key);
+}
+
 /* Tries the slot of the index that this thread looked up last of those with the same low bits. */
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index)
 {

@@ -86,6 +86,11 @@ static inline uint32_t xt_key_value(const struct xt_key *key)
 {
 	return XR_KEY(key->index, __atomic_load_n(&key->entry.variant, __ATOMIC_RELAXED));
 }
+/*
+ * Copies a key that work requests may change meanwhile. Returns false if one is changing it: the
+ * copy has no meaning then.
+ */
+bool xt_keys_copy(const struct xt_key *key, struct xt_key *copy);
 /* Returns the key of an index, in any state; NULL: there is none. Valid for the rest of a round. */
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
 

@@ -120,8 +120,7 @@ struct xt_mem_ops {
 
 	/*
 	 * NULL: memory that never waits. The three functions below are called with the lock of the
-	 * engine's worker held (by any thread), or while all workers are paused. engine_ctx: that
-	 * of xt_engine_new().
+	 * engine's worker held (by any thread). engine_ctx: that of xt_engine_new().
 	 *
 	 * Allocates an access with len bytes of staging memory (atomics: 0) and sets *pool. Returns
 	 * NULL if there is no room now: xt_mem_io_room() must follow; *pool is NULL if the memory
@@ -169,8 +168,8 @@ struct xt_mem_ops {
 /*
  * The access has finished. err: 0 or a negative errno, also -EFAULT if the region was deregistered.
  * The host may finish an access at any time between io_submit() and io_free(), with the lock
- * of the engine's worker held or all workers paused, outside of the engine's functions. The engine
- * may release this access and others at once.
+ * of the engine's worker held, outside of the engine's functions. The engine may release this
+ * access and others at once.
  * xt_engine_run() must follow.
  */
 void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err);

@@ -173,7 +173,7 @@ void xt_cq_inject(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn, bool fails)
 
 /* ---- moving to another ring -------------------------------------------------------------- */
 
-#define MOVE_LAST 1024 /* entries copied while workers are paused, at most */
+#define MOVE_LAST 1024 /* entries copied while no engine may use the CQ, at most */
 
 /* Sets *first to the oldest unpolled entry. Returns -EINVAL if the client's index is invalid. */
 static int find_unpolled(const struct xt_cq *cq, uint32_t depth, uint32_t *first)

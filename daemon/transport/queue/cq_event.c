@@ -51,9 +51,10 @@ static void raise_later(struct xt_flow *f, struct xt_cq *cq, uint32_t wanted)
 	xt_cq_lock(cq);
 	first = !cq->late;
 	cq->late |= wanted;
-	cq->was_late = true;
-	if (first)
+	if (first) {
+		cq->late_in = e;
 		xt_flow_add_late(f, cq);
+	}
 	xt_cq_unlock(cq);
 	if (first && e->ops->wake)
 		e->ops->wake(e->ctx, e);
@@ -86,6 +87,11 @@ static void raise_event(struct xt_flow *f, struct xt_cq *cq, uint32_t wanted)
 }
 
 /* ---- moderation ---------------------------------------------------------------------------- */
+
+static bool is_moderated(const struct xt_cq *cq)
+{
+	return __atomic_load_n(&cq->moderation.count, __ATOMIC_ACQUIRE);
+}
 
 /*
  * Starts the period. A timer that is set already ends earlier: it is set again then. Called with
@@ -163,34 +169,62 @@ void xt_cq_moderation_release(struct xt_engine *e)
 	e->moderated_cqs--;
 }
 
+void xt_cq_moderate_off(struct xt_cq *cq)
+{
+	__atomic_store_n(&cq->moderation.count, 0, __ATOMIC_RELAXED);
+}
+
 void xt_cq_moderate(struct xt_cq *cq, uint32_t count, uint32_t period_us)
 {
 	struct xt_moderation *m = &cq->moderation;
-	struct xt_engine *e = m->engine;
-	uint32_t wanted = m->wanted;
 
-	xt_cq_drop_held(cq);
-	if (disarm(cq, wanted))
-		raise(e, cq);
-	m->count = count > 1 && period_us ? count : 0;
 	m->period = period_us * 1000ull;
+	__atomic_store_n(&m->count, count > 1 && period_us ? count : 0, __ATOMIC_RELEASE);
 }
 
-void xt_cq_drop_held(struct xt_cq *cq)
+/* ---- events that wait ---------------------------------------------------------------------- */
+
+struct xt_engine *xt_cq_waits_in(struct xt_cq *cq)
+{
+	struct xt_engine *e;
+
+	xt_cq_lock(cq);
+	e = cq->late ? cq->late_in : cq->moderation.engine;
+	xt_cq_unlock(cq);
+	return e;
+}
+
+/* Returns the arm bits that the event is for; 0: there is none. */
+static uint32_t take_event(struct xt_engine *e, struct xt_cq *cq)
 {
 	struct xt_moderation *m = &cq->moderation;
+	uint32_t wanted = 0;
 
-	if (m->engine)
-		xt_timer_remove_event(m->engine, cq);
-	m->engine = NULL;
-	m->held = m->wanted = 0;
+	xt_cq_lock(cq);
+	if (cq->late && cq->late_in == e) {
+		xt_list_del(&cq->late_link);
+		wanted = cq->late;
+		cq->late = 0;
+	}
+	if (m->engine == e) {
+		xt_timer_remove_event(e, cq);
+		wanted |= m->wanted;
+		m->engine = NULL;
+		m->held = m->wanted = 0;
+	}
+	xt_cq_unlock(cq);
+	return wanted;
 }
 
-void xt_cq_drop_late(struct xt_cq *cq)
+void xt_cq_raise_waiting(struct xt_engine *e, struct xt_cq *cq)
 {
-	if (cq->late)
-		xt_list_del(&cq->late_link);
-	cq->late = 0;
+	if (disarm(cq, take_event(e, cq)))
+		raise(e, cq);
+}
+
+void xt_cq_drop_waiting(struct xt_engine *e, struct xt_cq *cq)
+{
+	take_event(e, cq);
 }
 
 /* ---- armed CQs ----------------------------------------------------------------------------- */
@@ -202,7 +236,7 @@ void xt_cq_notify(struct xt_flow *f, struct xt_cq *cq, bool solicited)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!(__atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED) & wanted))
 		return;
-	if (!cq->moderation.count || count_completions(f, cq, wanted, 0))
+	if (!is_moderated(cq) || count_completions(f, cq, wanted, 0))
 		raise_event(f, cq, wanted);
 }
 
@@ -236,6 +270,6 @@ void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq, uint64_t now)
 	/* the number of solicited ones is not known */
 	if (!(word & XR_ARM_ANY))
 		n = 1;
-	if (!cq->moderation.count || count_completions(f, cq, wanted, n))
+	if (!is_moderated(cq) || count_completions(f, cq, wanted, n))
 		raise_event(f, cq, wanted);
 }

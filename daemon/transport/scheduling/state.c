@@ -20,11 +20,6 @@ static void count_receivers(struct xt_qp *qp, int change)
 				   __ATOMIC_RELAXED);
 }
 
-void xt_qp_uncount(struct xt_qp *qp)
-{
-	count_receivers(qp, -1);
-}
-
 /* Must precede a flush: clients store their index before they read the state (ring.h). */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 {
@@ -53,7 +48,7 @@ void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t
 	XR_PROBE4(qp_error, qp->info.qpn, xt_failure_cause(&qp->failure), status, verr);
 }
 
-/* The caller may be another engine, or the control thread while workers are paused. */
+/* The caller may be another engine, or the control thread while the worker is paused. */
 static void fail(struct xt_qp *qp, bool by_engine)
 {
 	struct xt_engine *e = qp->engine;

@@ -291,12 +291,12 @@ void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx)
 	if (!g && !rx->frame->self)
 		e->counters.rx_no_qp++;
 	for (i = 0; g && i < g->members; i++) {
-		qp = g->member[i];
-		if (qp->engine == e) {
-			if (xt_may_receive(qp) && !is_sender(qp, rx))
+		if (g->member[i].engine == e) {
+			qp = xt_group_qp(g, i);
+			if (qp && xt_may_receive(qp) && !is_sender(qp, rx))
 				xt_ud_rx(qp, rx);
 		} else if (xt_group_first_of_engine(g, i) && !rx->frame->forwarded) {
-			xt_forward(e, qp->engine, rx->frame);
+			xt_forward(e, g->member[i].engine, rx->frame);
 		}
 	}
 }

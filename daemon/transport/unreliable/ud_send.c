@@ -142,7 +142,7 @@ static void leave_members(struct xt_engine *e, const struct xt_group *g, uint32_
 
 	for (i = 0; i < n; i++)
 		if (xt_group_first_of_engine(g, i))
-			xt_engine_leave(e, g->member[i]->engine);
+			xt_engine_leave(e, g->member[i].engine);
 }
 
 /* Enters the engines of all members. Returns false, with none entered, if one of them is busy. */
@@ -151,7 +151,7 @@ static bool enter_members(struct xt_engine *e, const struct xt_group *g)
 	uint32_t i;
 
 	for (i = 0; i < g->members; i++) {
-		if (!xt_group_first_of_engine(g, i) || xt_engine_enter(e, g->member[i]->engine))
+		if (!xt_group_first_of_engine(g, i) || xt_engine_enter(e, g->member[i].engine))
 			continue;
 		leave_members(e, g, i);
 		return false;
@@ -163,11 +163,14 @@ static bool enter_members(struct xt_engine *e, const struct xt_group *g)
 static void send_copies(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p,
 			const struct xt_group *g)
 {
+	struct xt_qp *to;
 	uint32_t i;
 
-	for (i = 0; i < g->members && !w->error.status; i++)
-		if (g->member[i] != qp)
-			send_copy(qp, w, p, g->member[i]);
+	for (i = 0; i < g->members && !w->error.status; i++) {
+		to = xt_group_qp(g, i);
+		if (to && to != qp)
+			send_copy(qp, w, p, to);
+	}
 }
 
 static enum step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)

@@ -6,20 +6,21 @@
 #include "ah.h"
 #include "packet.h"
 
-#define PER_CHUNK 64
+#define FEWEST 64
 
 /*
- * Finds the chunks. Workers use the table while it grows, so chunks and indexes are never copied in
- * place or freed: an index is replaced by one of twice the size.
+ * Engines use the table while it grows and changes, so an index is replaced by one of twice the
+ * size, and a handle by a new one.
  */
 struct index {
-	struct index *older;
-	uint32_t chunks;
-	struct xt_ah *chunk[]; /* by handle / PER_CHUNK; may be NULL; atomic */
+	struct index *older; /* freed with the table */
+	uint32_t handles;
+	struct xt_ah *ah[]; /* by handle; may be NULL; atomic */
 };
 
 struct xt_ahs {
-	struct index *index; /* NULL: empty; atomic */
+	struct index *index;   /* NULL: empty; atomic */
+	struct xt_ah *removed; /* by the last change; the next one uses or frees it */
 };
 
 struct xt_ahs *xt_ahs_new(void)
@@ -34,94 +35,68 @@ void xt_ahs_free(struct xt_ahs *t)
 
 	if (!t)
 		return;
-	for (i = 0; t->index && i < t->index->chunks; i++)
-		free(t->index->chunk[i]);
+	for (i = 0; t->index && i < t->index->handles; i++)
+		free(t->index->ah[i]);
 	for (x = t->index; x; x = older) {
 		older = x->older;
 		free(x);
 	}
+	free(t->removed);
 	free(t);
 }
 
-static struct xt_ah *find(const struct xt_ahs *t, uint32_t handle)
-{
-	struct index *x = __atomic_load_n(&t->index, __ATOMIC_ACQUIRE);
-	uint32_t i = handle / PER_CHUNK;
-	struct xt_ah *chunk;
-
-	if (!x || i >= x->chunks)
-		return NULL;
-	chunk = __atomic_load_n(&x->chunk[i], __ATOMIC_ACQUIRE);
-	return chunk ? &chunk[handle % PER_CHUNK] : NULL;
-}
-
-static int grow(struct xt_ahs *t, uint32_t chunks)
+static int grow(struct xt_ahs *t, uint32_t handles)
 {
 	struct index *old = t->index, *new;
-	uint32_t n = old ? old->chunks : 1;
+	uint32_t n = old ? old->handles : FEWEST;
 
-	if (old && chunks <= n)
+	if (old && handles <= n)
 		return 0;
-	while (n < chunks)
+	while (n < handles)
 		n *= 2;
-	new = calloc(1, sizeof(*new) + n * sizeof(new->chunk[0]));
+	new = calloc(1, sizeof(*new) + n * sizeof(new->ah[0]));
 	if (!new)
 		return -ENOMEM;
 	new->older = old;
-	new->chunks = n;
+	new->handles = n;
 	if (old)
-		memcpy(new->chunk, old->chunk, old->chunks * sizeof(old->chunk[0]));
+		memcpy(new->ah, old->ah, old->handles * sizeof(old->ah[0]));
 	__atomic_store_n(&t->index, new, __ATOMIC_RELEASE);
-	return 0;
-}
-
-int xt_ahs_prepare(struct xt_ahs *t, uint32_t handle)
-{
-	uint32_t i = handle / PER_CHUNK, k;
-	int err = grow(t, i + 1);
-	struct xt_ah *chunk;
-
-	if (err || t->index->chunk[i])
-		return err;
-	chunk = malloc(PER_CHUNK * sizeof(*chunk));
-	if (!chunk)
-		return -ENOMEM;
-	/* the first write to a page takes a page fault */
-	for (k = 0; k < PER_CHUNK; k++)
-		chunk[k] = (struct xt_ah){ 0 };
-	__atomic_store_n(&t->index->chunk[i], chunk, __ATOMIC_RELEASE);
 	return 0;
 }
 
 int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path)
 {
-	int err = xt_ahs_prepare(t, handle);
 	struct xt_ah *ah;
 
-	if (err)
-		return err;
-	ah = find(t, handle);
-	ah->used = true;
-	ah->pd = pd;
-	ah->path = *path;
-	ah->group = xt_is_group(&path->dgid);
+	if (grow(t, handle + 1))
+		return -ENOMEM;
+	ah = t->removed ? t->removed : malloc(sizeof(*ah));
+	if (!ah)
+		return -ENOMEM;
+	*ah = (struct xt_ah){ .pd = pd, .path = *path, .group = xt_is_group(&path->dgid) };
 	xt_template_build(&ah->tmpl, path, 0, 0);
+	t->removed = t->index->ah[handle];
+	__atomic_store_n(&t->index->ah[handle], ah, __ATOMIC_RELEASE);
 	return 0;
 }
 
 void xt_ahs_del(struct xt_ahs *t, uint32_t handle)
 {
-	struct xt_ah *ah = find(t, handle);
-
-	if (ah)
-		ah->used = false;
+	if (!xt_ah_get(t, handle))
+		return;
+	free(t->removed);
+	t->removed = t->index->ah[handle];
+	__atomic_store_n(&t->index->ah[handle], NULL, __ATOMIC_RELEASE);
 }
 
 const struct xt_ah *xt_ah_get(const struct xt_ahs *t, uint32_t handle)
 {
-	const struct xt_ah *ah = find(t, handle);
+	struct index *x = __atomic_load_n(&t->index, __ATOMIC_ACQUIRE);
 
-	return ah && ah->used ? ah : NULL;
+	if (!x || handle >= x->handles)
+		return NULL;
+	return __atomic_load_n(&x->ah[handle], __ATOMIC_ACQUIRE);
 }
 
 const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle)

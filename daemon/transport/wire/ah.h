@@ -6,9 +6,8 @@
 #include "packet.h"
 
 struct xt_ah {
-	bool used;
-	bool group; /* the destination is a multicast group */
 	uint32_t pd;
+	bool group; /* the destination is a multicast group */
 	struct xt_path path;
 	struct xt_template tmpl; /* complete except destination QPN and source port */
 };

@@ -13,9 +13,7 @@
 
 struct xt_groups {
 	struct xt_group *bucket[BUCKETS];
-	/* of the control thread */
-	struct xt_group *prepared; /* what xt_group_commit() puts into the table */
-	struct xt_group *removed;  /* freed by the next xt_group_prepare() */
+	struct xt_group *removed; /* linked by `removed`; freed by the next xt_group_attach() */
 };
 
 struct xt_groups *xt_groups_new(void)
@@ -23,26 +21,30 @@ struct xt_groups *xt_groups_new(void)
 	return calloc(1, sizeof(struct xt_groups));
 }
 
-static void free_groups(struct xt_group **list)
+static void free_removed(struct xt_groups *t)
 {
 	struct xt_group *g;
 
-	while ((g = *list)) {
-		*list = g->next;
+	while ((g = t->removed)) {
+		t->removed = g->removed;
 		free(g);
 	}
 }
 
 void xt_groups_free(struct xt_groups *t)
 {
+	struct xt_group *g;
 	unsigned i;
 
 	if (!t)
 		return;
-	for (i = 0; i < BUCKETS; i++)
-		free_groups(&t->bucket[i]);
-	free_groups(&t->prepared);
-	free_groups(&t->removed);
+	for (i = 0; i < BUCKETS; i++) {
+		while ((g = t->bucket[i])) {
+			t->bucket[i] = g->next;
+			free(g);
+		}
+	}
+	free_removed(t);
 	free(t);
 }
 
@@ -56,27 +58,34 @@ bool xt_is_group(const struct xr_addr *gid)
  */
 static struct xt_group **place_of(struct xt_groups *t, const struct xr_addr *gid)
 {
-	struct xt_group **at = &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS];
+	struct xt_group **at = &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS], *g;
 
-	while (*at && !xr_gid_equal(&(*at)->gid, gid))
-		at = &(*at)->next;
+	while ((g = __atomic_load_n(at, __ATOMIC_ACQUIRE)) && !xr_gid_equal(&g->gid, gid))
+		at = &g->next;
 	return at;
 }
 
 const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid)
 {
-	return t ? *place_of(t, gid) : NULL;
+	return t ? __atomic_load_n(place_of(t, gid), __ATOMIC_ACQUIRE) : NULL;
+}
+
+/* Returns the index of a member; that behind the last one if the QP is none. */
+static uint32_t index_of(const struct xt_group *g, const struct xt_qp *qp)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->members; i++)
+		if (g->member[i].qp == qp)
+			break;
+	return i;
 }
 
 bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp)
 {
 	const struct xt_group *g = xt_group_find(t, gid);
-	uint32_t i;
 
-	for (i = 0; g && i < g->members; i++)
-		if (g->member[i] == qp)
-			return true;
-	return false;
+	return g && index_of(g, qp) < g->members;
 }
 
 /* Inserts the QP behind the other members of its engine. */
@@ -84,75 +93,66 @@ static void insert(struct xt_group *g, struct xt_qp *qp)
 {
 	uint32_t i = g->members++;
 
-	for (; i && g->member[i - 1]->engine != qp->engine; i--)
+	for (; i && g->member[i - 1].engine != qp->engine; i--)
 		;
 	if (!i)
 		i = g->members - 1;
 	memmove(&g->member[i + 1], &g->member[i], (g->members - 1 - i) * sizeof(*g->member));
-	g->member[i] = qp;
+	g->member[i] = (struct xt_member){ qp->engine, qp };
 }
 
-int xt_group_prepare(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
+static void copy_members(struct xt_group *g, const struct xt_group *old)
 {
-	const struct xt_group *old = xt_group_find(t, gid);
-	uint32_t members = old ? old->members : 0;
-	struct xt_group *g = malloc(sizeof(*g) + (members + 1) * sizeof(g->member[0]));
-
-	free_groups(&t->removed);
-	free_groups(&t->prepared);
-	if (!g)
-		return -ENOMEM;
-	*g = (struct xt_group){ .gid = *gid, .members = members };
-	if (old)
-		memcpy(g->member, old->member, members * sizeof(g->member[0]));
-	insert(g, qp);
-	t->prepared = g;
-	return 0;
+	for (uint32_t i = 0; i < old->members; i++)
+		if (old->member[i].qp)
+			g->member[g->members++] = old->member[i];
 }
 
-/* Puts a group, or NULL, in place of the one at *at. */
+/*
+ * Puts a group, or NULL, in place of the one at *at. An engine that has the old one goes on to the
+ * groups behind it.
+ */
 static void replace(struct xt_groups *t, struct xt_group **at, struct xt_group *g)
 {
 	struct xt_group *old = *at;
 
 	if (g)
 		g->next = old ? old->next : NULL;
-	*at = g ? g : old->next;
+	__atomic_store_n(at, g ? g : old->next, __ATOMIC_RELEASE);
 	if (!old)
 		return;
-	old->next = t->removed;
+	old->removed = t->removed;
 	t->removed = old;
-}
-
-void xt_group_commit(struct xt_groups *t)
-{
-	struct xt_group *g = t->prepared;
-
-	replace(t, place_of(t, &g->gid), g);
-	t->prepared = NULL;
 }
 
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
 {
-	int err = xt_group_prepare(t, gid, qp);
+	struct xt_group **at = place_of(t, gid), *old = *at, *g;
+	uint32_t members = old ? old->members : 0;
 
-	if (!err)
-		xt_group_commit(t);
-	return err;
+	free_removed(t);
+	g = malloc(sizeof(*g) + (members + 1) * sizeof(g->member[0]));
+	if (!g)
+		return -ENOMEM;
+	*g = (struct xt_group){ .gid = *gid };
+	if (old)
+		copy_members(g, old);
+	insert(g, qp);
+	replace(t, at, g);
+	return 0;
 }
 
+/* Takes no memory: the entry stays empty until the next QP is attached. */
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp)
 {
 	struct xt_group **at = place_of(t, gid), *g = *at;
-	uint32_t i;
+	uint32_t i = g ? index_of(g, qp) : 0;
 
-	for (i = 0; g && i < g->members; i++) {
-		if (g->member[i] != qp)
-			continue;
-		g->members--;
-		memmove(&g->member[i], &g->member[i + 1], (g->members - i) * sizeof(*g->member));
-		break;
-	}
-	if (g && !g->members)
-		replace(t, at, NULL);
+	if (!g || i == g->members)
+		return;
+	__atomic_store_n(&g->member[i].qp, NULL, __ATOMIC_RELAXED);
+	for (i = 0; i < g->members; i++)
+		if (g->member[i].qp)
+			return;
+	replace(t, at, NULL);
 }
