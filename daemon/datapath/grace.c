@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "grace.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -27,9 +28,11 @@ void xd_round_end(struct xd_worker *w)
 		futex(&w->round, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
+/* The fence: no lookup of the round comes before its begin. */
 void xd_worker_keys_begin(struct xd_worker *w)
 {
 	__atomic_add_fetch(&w->key_use, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 void xd_worker_keys_end(struct xd_worker *w)
@@ -107,4 +110,11 @@ void xd_grace_wait(struct xd_workers *ws, uint64_t mark)
 	for (unsigned int i = 0; i < ws->count; i++)
 		wait_for_round(ws->worker[i]);
 	note_end(ws, period);
+}
+
+/* In a pause, it would wait for the round of the paused worker, which is its own. */
+void xd_grace_synchronize(struct xd_workers *ws)
+{
+	assert(!ws->paused);
+	xd_grace_wait(ws, xd_grace_mark(ws));
 }

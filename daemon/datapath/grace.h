@@ -28,10 +28,10 @@ bool xd_grace_over(struct xd_workers *ws, uint64_t mark);
  * began, so a thousand keys that are freed together cost few periods. Not in a pause of a worker.
  */
 void xd_grace_wait(struct xd_workers *ws, uint64_t mark);
-/* Waits until every round that is running now has ended, as synchronize_rcu() of Linux does. */
-static inline void xd_grace_synchronize(struct xd_workers *ws)
-{
-	xd_grace_wait(ws, xd_grace_mark(ws));
-}
+/*
+ * Waits until every round that is running now has ended, as synchronize_rcu() of Linux does. For
+ * the control thread
+ */
+void xd_grace_synchronize(struct xd_workers *ws);
 
 #endif /* XD_GRACE_H */

@@ -28,7 +28,7 @@ void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 	xd_worker_keys_begin(w);
 }
 
-static void end_pause(struct xd_workers *ws)
+static void note_duration(struct xd_workers *ws)
 {
 	struct xd_pauses *pauses = &ws->pauses;
 	uint64_t ns = xd_now() - ws->paused_at, cpu;
@@ -44,7 +44,7 @@ static void end_pause(struct xd_workers *ws)
 }
 
 /* changed: the engine may have work now, or an earlier deadline. */
-static void release(struct xd_worker *w, bool changed)
+static void release(struct xd_workers *ws, struct xd_worker *w, bool changed)
 {
 	bool must_wake = changed && w->asleep, must_unpause;
 
@@ -52,6 +52,7 @@ static void release(struct xd_worker *w, bool changed)
 		__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
 	must_unpause = __atomic_exchange_n(&w->pause, XD_RUNS, __ATOMIC_ACQ_REL) == XD_AWAITED;
 	pthread_mutex_unlock(&w->lock);
+	note_duration(ws);
 	if (must_unpause)
 		xd_worker_unpause(w);
 	if (must_wake)
@@ -69,8 +70,7 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 	ws->changed_while_paused = false;
 	xd_worker_keys_end(w);
 	xd_round_end(w);
-	release(w, changed);
-	end_pause(ws);
+	release(ws, w, changed);
 }
 
 void xd_worker_resume(struct xd_workers *ws, uint32_t index)

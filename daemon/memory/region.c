@@ -338,7 +338,7 @@ int xd_mem_unmap(struct xd_mem *mem)
 	struct xt_mem_seg *new;
 	uint32_t i = 0, at = 0;
 
-	if (!next_sparse(mem, &i, &at))
+	if (mem->before || !next_sparse(mem, &i, &at))
 		return 0;
 	new = malloc(bytes);
 	if (!new)

@@ -25,16 +25,15 @@ bool xd_client_unmapped(const struct xd_client *c)
 
 static bool unmap_regions(struct xd_client *c, struct xd_place *at)
 {
-	uint32_t n, before = at->handle;
 	struct xd_mr *mr;
+	uint32_t n;
 
-	for (n = 0; n < BATCH && (mr = xd_object_next(c, XD_MR, &at->handle)); n++) {
-		if (mr->mem && xd_mem_unmap(mr->mem)) {
-			at->handle = before; /* again, when there is memory */
-			return false;
-		}
-		before = at->handle;
-	}
+	for (n = 0; n < BATCH && (mr = xd_object_next(c, XD_MR, &at->handle)); n++)
+		if (mr->mem && xd_mem_unmap(mr->mem))
+			xd_log(XD_ERR,
+			       "client %u: no memory: accesses to absent pages of region "
+			       "%u fail",
+			       c->id, mr->obj.handle);
 	return n < BATCH;
 }
 

@@ -38,12 +38,6 @@ static int set_path(struct xd_ah *ah, const struct xt_path *path)
 	return xt_ahs_set(c->objects->ahs, ah->obj.handle, ah->pd->id->number, &used);
 }
 
-/* Workers may use the handle that was deleted, or its old path, in their rounds. */
-static void wait_for_workers(const struct xd_client *c)
-{
-	xd_grace_synchronize(c->dev->workers);
-}
-
 static void free_ah(struct xd_object *obj)
 {
 	struct xd_ah *ah = container_of(obj, struct xd_ah, obj);
@@ -52,7 +46,8 @@ static void free_ah(struct xd_object *obj)
 	if (ah->resolve)
 		xd_net_resolve_cancel(ah->resolve);
 	xt_ahs_del(c->objects->ahs, obj->handle);
-	wait_for_workers(c);
+	/* workers may use it in their rounds */
+	xd_grace_synchronize(c->dev->workers);
 	xd_net_gid_release(c->dev->net, &ah->gid);
 	ah->pd->obj.refs--;
 	xd_object_del(obj);
@@ -115,8 +110,9 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	if (err)
 		return;
 	used = xd_path_to_qp(ah->obj.client, path, 0);
+	/* workers may use the old path in their rounds */
 	if (memcmp(old, &used, sizeof(used)) && !set_path(ah, path))
-		wait_for_workers(ah->obj.client);
+		xd_grace_synchronize(ah->obj.client->dev->workers);
 }
 
 static void refresh_ah(struct xd_object *obj)

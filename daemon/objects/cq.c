@@ -377,13 +377,17 @@ static int reserve_timers(struct xd_cq *cq)
 	return err;
 }
 
-/* Ends events that wait for the turn of the client or for the end of a period. */
+/*
+ * Ends events that wait for the turn of the client or for the end of a period. Each engine has one
+ * at most; a client that goes on can make others.
+ */
 static void end_waiting(struct xd_cq *cq, void (*end)(struct xt_engine *e, struct xt_cq *cq))
 {
 	struct xd_workers *workers = cq->obj.client->dev->workers;
+	uint32_t left = xd_workers_count(workers) + 1;
 	struct xt_engine *e;
 
-	while ((e = xt_cq_waits_in(&cq->xt))) {
+	while (left-- && (e = xt_cq_waits_in(&cq->xt))) {
 		xd_worker_pause(workers, xd_worker_of(e));
 		end(e, &cq->xt);
 		xd_worker_resume_no_wake(workers, xd_worker_of(e));

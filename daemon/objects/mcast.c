@@ -148,12 +148,6 @@ static void remove_from_user(struct xd_client *c, struct xd_group *g)
 	free(u);
 }
 
-/* Workers may use the group as it was before in their rounds. */
-static void wait_for_workers(const struct xd_client *c)
-{
-	xd_grace_synchronize(c->dev->workers);
-}
-
 static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
 {
 	struct xd_client *c = qp->obj.client;
@@ -162,11 +156,13 @@ static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
 	if (err)
 		return err;
 	err = xt_group_attach(c->dev->shared.groups, &g->gid, qp->xt);
-	if (err)
+	if (err) {
 		remove_from_user(c, g);
-	else
-		wait_for_workers(c);
-	return err;
+		return err;
+	}
+	/* workers may use the group as it was in their rounds */
+	xd_grace_synchronize(c->dev->workers);
+	return 0;
 }
 
 static int attach(struct xd_qp *qp, const struct xr_addr *gid)
@@ -197,7 +193,7 @@ static void detach(struct xd_qp *qp, struct xd_group **at)
 	struct xd_client *c = qp->obj.client;
 
 	xt_group_detach(c->dev->shared.groups, &(*at)->gid, qp->xt);
-	wait_for_workers(c);
+	xd_grace_synchronize(c->dev->workers);
 	remove_from_user(c, *at);
 	(*at)->members--;
 	qp->attached--;

@@ -95,6 +95,11 @@ static inline bool xd_qp_unreliable(const struct xd_qp *qp)
 }
 
 /*
+ * Tells the QP that sends to another one over loopback, which was stopped, what was received of its
+ * messages; sender: xt_loopback_sender() before, may be NULL.
+ */
+void xd_qp_tell_sender(struct xd_device *dev, struct xt_qp *sender, const struct xt_qp *xt);
+/*
  * Makes a QP that was removed from its engine unreachable. No worker uses it, or its queues, when
  * this returns.
  */

@@ -79,11 +79,11 @@ static void use_queues(struct xd_workers *ws, struct xd_qp *qp)
 {
 	struct xd_cq *send = qp->send_cq, *recv = qp->recv_cq;
 
-	xd_worker_share(ws, &send->worker, qp->worker, &send->xt.locked);
+	xd_queue_add_user(ws, &send->worker, qp->worker, &send->xt.locked);
 	if (recv)
-		xd_worker_share(ws, &recv->worker, qp->worker, &recv->xt.locked);
+		xd_queue_add_user(ws, &recv->worker, qp->worker, &recv->xt.locked);
 	if (qp->srq)
-		xd_worker_share(ws, &qp->srq->worker, qp->worker, &qp->srq->xt.locked);
+		xd_queue_add_user(ws, &qp->srq->worker, qp->worker, &qp->srq->xt.locked);
 }
 
 static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt,

@@ -119,10 +119,13 @@ static int change_in_turns(struct xd_device *dev, struct xd_qp *qp,
 static int reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_qp_req *q,
 		 const struct xt_path *path, uint32_t *state)
 {
+	struct xt_qp *sender = xt_loopback_sender(qp->xt);
 	int err = change_in_turns(c->dev, qp, q, path, state);
 
-	if (!err)
+	if (!err) {
+		xd_qp_tell_sender(c->dev, sender, qp->xt);
 		xd_tables_del_qp(c->dev->tables, qp->qpn);
+	}
 	return err;
 }
 

@@ -28,7 +28,7 @@ static void begin_to_lock(struct xd_workers *ws, bool *locked)
 	xd_grace_synchronize(ws);
 }
 
-void xd_worker_share(struct xd_workers *ws, uint32_t *user, uint32_t worker, bool *locked)
+void xd_queue_add_user(struct xd_workers *ws, uint32_t *user, uint32_t worker, bool *locked)
 {
 	if (*user == worker)
 		return;

@@ -26,10 +26,10 @@ int xd_ring_alloc(struct xd_client *c, uint32_t depth, uint32_t stride, struct x
  * there are several then, sets *locked, which is that of the queue: all of them lock it from now
  * on.
  */
-void xd_worker_share(struct xd_workers *ws, uint32_t *user, uint32_t worker, bool *locked);
+void xd_queue_add_user(struct xd_workers *ws, uint32_t *user, uint32_t worker, bool *locked);
 /*
  * Keeps those that use it from it for a few instructions: pauses the only one, or takes the lock of
- * several. lock: that of the queue
+ * several. Does nothing if none uses it. lock: that of the queue
  */
 void xd_queue_hold(struct xd_workers *ws, uint32_t user, int *lock);
 void xd_queue_release(struct xd_workers *ws, uint32_t user, int *lock);

@@ -36,8 +36,8 @@ static int give_number(struct xd_client *c, struct xd_srq *srq)
 	srq->xt.xrcd = srq->xrcd->domain->number;
 	srq->xt.cq = &srq->cq->xt;
 	/* before targets find it */
-	xd_worker_share(ws, &srq->cq->worker, user, &srq->cq->xt.locked);
-	xd_worker_share(ws, &srq->worker, user, &srq->xt.locked);
+	xd_queue_add_user(ws, &srq->cq->worker, user, &srq->cq->xt.locked);
+	xd_queue_add_user(ws, &srq->worker, user, &srq->xt.locked);
 	return xt_numbers_add(srqs, &srq->xt, &slot, &srq->xt.number) ? 0 : -ENOMEM;
 }
 

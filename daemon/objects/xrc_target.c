@@ -78,7 +78,7 @@ struct xt_qp *xd_target_leave(struct xd_qp *qp, bool *ending)
 	struct xt_qp *xt = t->xt;
 
 	xd_worker_pause(dev->workers, t->worker);
-	*qp->pprev_handle = qp->next_handle;
+	__atomic_store_n(qp->pprev_handle, qp->next_handle, __ATOMIC_RELEASE);
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = qp->pprev_handle;
 	if (t->handles) {

@@ -23,7 +23,7 @@ struct xd_sums {
 	 */
 	uint64_t direct_faults, direct_tx_refused, direct_tx_by_memory;
 };
-/* Of all workers and direct contexts. Pauses the workers once. */
+/* Of all workers and direct contexts. Pauses each worker in turn. */
 void xd_sum_counters(struct xd_server *s, struct xd_sums *sums);
 
 /* Memory that malloc() handed out and that is still in use. All zero: not counted yet */

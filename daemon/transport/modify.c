@@ -368,8 +368,10 @@ static void to_reset(struct xt_qp *qp)
 /* Performs the actions of entering a state. */
 static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 {
-	if (to == XR_QPS_RTR && from == XR_QPS_INIT)
+	if (to == XR_QPS_RTR && from == XR_QPS_INIT) {
 		xt_resp_reset(qp);
+		xt_waiting_begin(qp);
+	}
 	if (to == XR_QPS_RTS && from == XR_QPS_RTR)
 		xt_req_reset(qp);
 	xt_qp_store_psns(qp);

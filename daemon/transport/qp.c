@@ -218,7 +218,7 @@ void xt_qp_destroy(struct xt_qp *qp)
 	sender = xt_loopback_sender(qp);
 	xt_qp_remove(qp);
 	if (sender)
-		xt_loopback_peer_removed(sender, qp);
+		xt_loopback_peer_stopped(sender, qp, sender->engine->now);
 	xt_qp_withdraw(qp);
 	xt_qp_forget(qp);
 	xt_qp_free(qp);

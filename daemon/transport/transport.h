@@ -579,8 +579,8 @@ uint64_t xt_qp_bytes(const struct xt_qp_init *init);
  * Creation and destruction in steps. Only xt_qp_add() and xt_qp_remove() take the place of the
  * engine, so its worker is paused for them. xt_qp_free() follows a failed xt_qp_add(). To destroy:
  *
- *   xt_qp_remove()               stops the QP: nothing is sent or received any more
- *   xt_loopback_peer_removed()   tells xt_loopback_sender(), if there is one, in its engine
+ *   xt_qp_remove()               stops the QP and leaves it in RESET: it sends and receives nothing
+ *   xt_loopback_peer_stopped()   tells xt_loopback_sender(), if there is one, in its engine
  *   xt_qp_withdraw()             makes the QP unreachable for engines that look it up
  *   a grace period               then no engine has a pointer to it (daemon/datapath/grace.h)
  *   xt_qp_free()
@@ -592,8 +592,11 @@ void xt_qp_withdraw(struct xt_qp *qp);
 void xt_qp_free(struct xt_qp *qp);
 /* Returns the QP that sends to this one over loopback, in whatever engine; NULL: there is none. */
 struct xt_qp *xt_loopback_sender(const struct xt_qp *peer);
-/* The messages that the peer has received are done, as if an ACK had followed them. */
-void xt_loopback_peer_removed(struct xt_qp *sender, const struct xt_qp *peer);
+/*
+ * The peer was removed, or moved to RESET: the messages that it has received are done, as if an ACK
+ * had followed them. The sender's worker is paused.
+ */
+void xt_loopback_peer_stopped(struct xt_qp *sender, const struct xt_qp *peer, uint64_t now);
 /*
  * Returns true if a write to the QP's memory that it has given up, for it was stopped, is still
  * being executed. Also between xt_qp_remove() and xt_qp_free(). Its worker is paused.

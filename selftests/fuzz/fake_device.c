@@ -488,6 +488,11 @@ void xd_grace_wait(struct xd_workers *ws, uint64_t mark)
 		usleep(100);
 }
 
+void xd_grace_synchronize(struct xd_workers *ws)
+{
+	xd_grace_wait(ws, xd_grace_mark(ws));
+}
+
 void xd_worker_flush(struct xd_workers *ws, uint32_t index)
 {
 	MUST(fake.paused);

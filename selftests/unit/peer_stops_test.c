@@ -20,7 +20,7 @@ static void removed(void)
 {
 	xt_qp_remove(b.qp);
 	xt_engine_run(h->engine, h->now);
-	xt_loopback_peer_removed(xt_loopback_sender(b.qp), b.qp);
+	xt_loopback_peer_stopped(xt_loopback_sender(b.qp), b.qp, h->now);
 	xt_qp_withdraw(b.qp);
 	xt_engine_run(h->engine, h->now);
 	xt_qp_free(b.qp);
@@ -39,6 +39,25 @@ static void in_reset(void)
 	h_modify(&b, XR_QPS_RESET);
 }
 
+/* rdma_disconnect() and rdma_destroy_qp() */
+static void destroyed_in_error(void)
+{
+	in_error();
+	xt_engine_run(other, h->now);
+	destroyed();
+}
+
+/* As the daemon does for MODIFY_QP, and DESTROY_QP after that */
+static void destroyed_in_reset(void)
+{
+	struct xt_qp *sender = xt_loopback_sender(b.qp);
+
+	in_error();
+	in_reset();
+	xt_loopback_peer_stopped(sender, b.qp, h->now);
+	destroyed();
+}
+
 static const struct end {
 	const char *what;
 	void (*apply)(void);
@@ -47,6 +66,8 @@ static const struct end {
 	{ "removed", removed },
 	{ "moved to ERR", in_error },
 	{ "moved to RESET", in_reset },
+	{ "destroyed in ERR", destroyed_in_error },
+	{ "destroyed in RESET", destroyed_in_reset },
 };
 
 /* ---- the tests ----------------------------------------------------------------------------- */

@@ -6,7 +6,8 @@
  *
  * One thread changes the table, others may look up slots meanwhile: a slot is filled between
  * xt_slots_reserve() and xt_slots_publish(). It is freed by xt_slots_withdraw(), and by
- * xt_slots_release() when no thread uses it any more.
+ * xt_slots_release() when no thread uses it any more; or by the latter alone, if none is reserved
+ * before that.
  */
 #ifndef XT_SLOTS_H
 #define XT_SLOTS_H

@@ -126,7 +126,7 @@ void xt_loopback_began(struct xt_qp *qp, struct xt_qp *peer, bool done)
 /* Returns the PSN behind the data that was in memory when the peer was stopped. */
 static uint32_t stopped_psn(const struct xt_requester *r, const struct xt_qp *peer)
 {
-	/* what it had done before it was stopped twice is not known */
+	/* it was connected again, and stopped again */
 	if (peer->waiting.stops != r->peer_stops + 1)
 		return r->unacked;
 	return from_peer(r, peer->waiting.stopped_psn);
@@ -139,16 +139,13 @@ static uint32_t stopped_psn(const struct xt_requester *r, const struct xt_qp *pe
 static void lose_pieces(struct xt_qp *qp, const struct xt_qp *peer)
 {
 	struct xt_requester *r = &qp->req;
-	bool failed = peer && peer->info.state == XR_QPS_ERR && peer->resp.write_failed;
 
 	r->posted = 0;
-	if (failed)
-		settle_to(qp, from_peer(r, peer->resp.nak_psn));
-	else if (peer && !xt_unreliable(qp))
+	if (peer && !xt_unreliable(qp))
 		settle_to(qp, stopped_psn(r, peer));
 	if (!xt_may_send(qp))
 		return;
-	if (failed)
+	if (peer && !xt_unreliable(qp) && peer->resp.write_failed)
 		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
 	else
 		xt_req_go_back(qp);
@@ -172,8 +169,9 @@ struct xt_qp *xt_loopback_sender(const struct xt_qp *peer)
 	return peer->path.loopback && qp && qp != peer && sends_to(qp, peer) ? qp : NULL;
 }
 
-void xt_loopback_peer_removed(struct xt_qp *sender, const struct xt_qp *peer)
+void xt_loopback_peer_stopped(struct xt_qp *sender, const struct xt_qp *peer, uint64_t now)
 {
+	sender->engine->now = now;
 	if (!xt_may_send(sender))
 		return;
 	xt_loopback_check(sender, peer);

@@ -18,18 +18,20 @@
 /* Returns the segment that contains an offset, NULL beyond the end. */
 static const struct xt_mem_seg *find_seg(const struct xt_mem *mem, uint64_t off)
 {
+	/* the host may replace them, by as many */
+	const struct xt_mem_seg *seg = __atomic_load_n(&mem->seg, __ATOMIC_ACQUIRE);
 	uint32_t lo = 0, hi = mem->nseg, mid;
 
 	if (off >= mem->length)
 		return NULL;
 	while (hi - lo > 1) {
 		mid = lo + (hi - lo) / 2;
-		if (mem->seg[mid].off <= off)
+		if (seg[mid].off <= off)
 			lo = mid;
 		else
 			hi = mid;
 	}
-	return mem->nseg ? &mem->seg[lo] : NULL;
+	return mem->nseg ? &seg[lo] : NULL;
 }
 
 uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len)

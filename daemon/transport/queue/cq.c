@@ -209,13 +209,29 @@ int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth
  * Engines may run meanwhile. They overwrite an entry only if the CQ ignores overruns or the
  * client's index is wrong; the entry is lost in either case.
  */
-void xt_cq_move_copy(struct xt_cq_move *m)
+static void copy_entries(struct xt_cq_move *m)
 {
 	const size_t size = sizeof(struct xr_cqe);
 
 	for (; m->next != m->end; m->next++)
 		memcpy(entries_of(m->to) + ((m->next - m->first) & (m->depth - 1)) * size,
 		       m->from + (m->next & (m->from_depth - 1)) * size, size);
+}
+
+/* The first write to a page takes a page fault: not when xt_cq_move_end() copies the last ones. */
+static void touch_next(const struct xt_cq_move *m)
+{
+	const uint32_t step = 4096 / sizeof(struct xr_cqe);
+	uint32_t i = m->next - m->first, end = i + MOVE_LAST;
+
+	for (; i < m->depth && i < end; i += step)
+		*(volatile uint8_t *)(entries_of(m->to) + i * sizeof(struct xr_cqe)) = 0;
+}
+
+void xt_cq_move_copy(struct xt_cq_move *m)
+{
+	copy_entries(m);
+	touch_next(m);
 }
 
 static void use_ring(struct xt_cq *cq, const struct xt_cq_move *m, uint32_t first)
@@ -245,7 +261,7 @@ int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m)
 	m->end = cq->producer;
 	if (m->end - m->next > MOVE_LAST)
 		return -EAGAIN;
-	xt_cq_move_copy(m);
+	copy_entries(m);
 	use_ring(cq, m, first);
 	return 0;
 }

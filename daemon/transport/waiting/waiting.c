@@ -9,6 +9,7 @@ void xt_waiting_init(struct xt_qp *qp)
 	struct xt_waiting *p = &qp->waiting;
 	unsigned i;
 
+	p->stopped = true;
 	xt_list_init(&p->resume_link);
 	xt_list_init(&p->known);
 	xt_list_init(&p->given_up);
@@ -22,14 +23,31 @@ void xt_waiting_init(struct xt_qp *qp)
 		xt_reads_init(&p->reads[i], qp, i);
 }
 
+void xt_waiting_begin(struct xt_qp *qp)
+{
+	qp->waiting.stopped = false;
+}
+
+/* Posted writes behind one that failed are given up already. */
+static void note_stop(struct xt_qp *qp)
+{
+	struct xt_waiting *p = &qp->waiting;
+	bool failed = qp->resp.write_failed && !xt_unreliable(qp);
+	uint32_t msn;
+
+	if (p->stopped)
+		return;
+	p->stopped = true;
+	p->stops++;
+	p->stopped_psn = failed ? qp->resp.nak_psn : xt_posted_psn(qp, &msn);
+}
+
 void xt_waiting_stop(struct xt_qp *qp)
 {
 	struct xt_waiting *p = &qp->waiting;
-	uint32_t msn;
 	unsigned i;
 
-	p->stops++;
-	p->stopped_psn = xt_posted_psn(qp, &msn);
+	note_stop(qp);
 	xt_list_del(&p->resume_link);
 	for (i = 0; i < XT_READS; i++)
 		xt_reads_end(&p->reads[i]);

@@ -33,8 +33,9 @@ struct xt_waiting {
 	struct xt_list posted[XT_QP_SIDES];  /* struct xt_mem_io, in the order of PSNs */
 	uint32_t posted_mapped[XT_QP_SIDES]; /* number of these to mapped memory */
 	const struct xt_mem *posted_to[XT_QP_SIDES]; /* the region of all of them; NULL: several */
-	uint32_t stops;		 /* how often posted writes may have been given up */
-	uint32_t stopped_psn;	 /* PSN behind the data that was in memory at the last stop */
+	bool stopped;		 /* the QP has received nothing since the last stop */
+	uint32_t stops;		 /* how often it was stopped after it may have received */
+	uint32_t stopped_psn;	 /* PSN behind the data that was in memory then */
 	struct xt_list given_up; /* struct xt_mem_io: writes that are being executed */
 	struct xt_room room[XT_QP_SIDES];
 	struct xt_reads reads[XT_READS];
@@ -42,6 +43,8 @@ struct xt_waiting {
 };
 
 void xt_waiting_init(struct xt_qp *qp);
+/* The QP receives from now on. */
+void xt_waiting_begin(struct xt_qp *qp);
 /* Gives up all accesses and drops all packets, which xt_kept_free_dropped() frees. */
 void xt_waiting_stop(struct xt_qp *qp);
 /* Frees the blocks of up to @most packets that were dropped. */

@@ -19,8 +19,9 @@ struct index {
 };
 
 struct xt_ahs {
-	struct index *index;   /* NULL: empty; atomic */
-	struct xt_ah *removed; /* by the last change; the next one uses or frees it */
+	struct index *index; /* NULL: empty; atomic */
+	/* by the last change. The next one, after a grace period, uses its memory or frees it. */
+	struct xt_ah *removed;
 };
 
 struct xt_ahs *xt_ahs_new(void)

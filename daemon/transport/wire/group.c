@@ -13,7 +13,8 @@
 
 struct xt_groups {
 	struct xt_group *bucket[BUCKETS];
-	struct xt_group *removed; /* linked by `removed`; freed by the next xt_group_attach() */
+	/* linked by `removed`; freed by the next xt_group_attach(), after a grace period */
+	struct xt_group *removed;
 };
 
 struct xt_groups *xt_groups_new(void)
@@ -53,21 +54,32 @@ bool xt_is_group(const struct xr_addr *gid)
 	return xr_gid_is_multicast(gid);
 }
 
+static struct xt_group **bucket_of(struct xt_groups *t, const struct xr_addr *gid)
+{
+	return &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS];
+}
+
+/* Each link is read once: groups may be replaced meanwhile. */
+const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid)
+{
+	const struct xt_group *g = t ? __atomic_load_n(bucket_of(t, gid), __ATOMIC_ACQUIRE) : NULL;
+
+	while (g && !xr_gid_equal(&g->gid, gid))
+		g = __atomic_load_n(&g->next, __ATOMIC_ACQUIRE);
+	return g;
+}
+
 /*
- * Returns the link that points to the group, or the link at the end of the list if there is none.
+ * For the thread that changes the table: returns the link that points to the group, or the link at
+ * the end of the list if there is none.
  */
 static struct xt_group **place_of(struct xt_groups *t, const struct xr_addr *gid)
 {
-	struct xt_group **at = &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS], *g;
+	struct xt_group **at = bucket_of(t, gid);
 
-	while ((g = __atomic_load_n(at, __ATOMIC_ACQUIRE)) && !xr_gid_equal(&g->gid, gid))
-		at = &g->next;
+	while (*at && !xr_gid_equal(&(*at)->gid, gid))
+		at = &(*at)->next;
 	return at;
-}
-
-const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid)
-{
-	return t ? __atomic_load_n(place_of(t, gid), __ATOMIC_ACQUIRE) : NULL;
 }
 
 /* Returns the index of a member; that behind the last one if the QP is none. */
