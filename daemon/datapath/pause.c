@@ -13,6 +13,7 @@
  */
 void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 {
+	const struct xd_worker_memory *memory = &ws->memory;
 	struct xd_worker *w = ws->worker[index];
 
 	if (ws->pause_depth++) {
@@ -26,6 +27,8 @@ void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 	ws->paused = w;
 	xd_round_begin(w);
 	xd_worker_keys_begin(w);
+	if (memory->begin_round)
+		memory->begin_round(memory->movers, index);
 }
 
 static void note_duration(struct xd_workers *ws)
@@ -61,11 +64,15 @@ static void release(struct xd_workers *ws, struct xd_worker *w, bool changed)
 
 void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 {
+	const struct xd_worker_memory *memory = &ws->memory;
 	struct xd_worker *w = ws->worker[index];
 	bool changed = ws->changed_while_paused;
 
 	if (--ws->pause_depth)
 		return;
+	/* the worker may sleep, and not be told of the results of new accesses */
+	if (memory->end_round)
+		changed |= memory->end_round(memory->movers, index);
 	ws->paused = NULL;
 	ws->changed_while_paused = false;
 	xd_worker_keys_end(w);

@@ -35,7 +35,7 @@ struct xd_engine_events {
 struct xd_worker_memory {
 	struct xd_movers *movers;
 	void (*begin_round)(struct xd_movers *ms, uint32_t worker);
-	void (*end_round)(struct xd_movers *ms, uint32_t worker);
+	bool (*end_round)(struct xd_movers *ms, uint32_t worker);
 	bool (*collect)(struct xd_movers *ms, uint32_t worker, uint64_t now, uint64_t *next);
 	bool (*arm)(struct xd_movers *ms, uint32_t worker);
 	void (*disarm)(struct xd_movers *ms, uint32_t worker);

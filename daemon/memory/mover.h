@@ -50,11 +50,15 @@ void xd_movers_free_unused(struct xd_movers *ms);
 bool xd_movers_collect(struct xd_movers *ms, uint32_t worker, uint64_t now, uint64_t *next);
 /*
  * Between these two, accesses are submitted without waking movers that sleep: the end of the round
- * wakes them, once for all accesses.
+ * wakes them, once for all accesses. It returns true if xd_movers_arm() before the round does not
+ * cover all of these accesses: a worker that sleeps must be woken.
  */
 void xd_movers_begin_round(struct xd_movers *ms, uint32_t worker);
-void xd_movers_end_round(struct xd_movers *ms, uint32_t worker);
-/* From now on a result ends the worker's sleep. Returns false if there is one already. */
+bool xd_movers_end_round(struct xd_movers *ms, uint32_t worker);
+/*
+ * From now on a result of the accesses that are under way ends the worker's sleep. Returns false if
+ * there is one already.
+ */
 bool xd_movers_arm(struct xd_movers *ms, uint32_t worker);
 void xd_movers_disarm(struct xd_movers *ms, uint32_t worker);
 

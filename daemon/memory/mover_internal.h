@@ -71,6 +71,7 @@ struct xd_mover {
 struct worker {
 	struct xd_mover_worker worker;
 	bool in_round;
+	bool news; /* a channel was added to the list since the begin of the round */
 	struct channel *first;
 };
 

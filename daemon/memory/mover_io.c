@@ -38,6 +38,7 @@ static void list_channel(struct channel *c)
 	if (c->next)
 		c->next->pprev = &c->next;
 	w->first = c;
+	w->news = true;
 	xd_mover_ref(c->mover);
 }
 
@@ -219,9 +220,10 @@ void xd_mover_io_submit_parts(struct xt_mem_io *io, const struct xt_mem_piece *p
 void xd_movers_begin_round(struct xd_movers *ms, uint32_t worker)
 {
 	ms->worker[worker].in_round = true;
+	ms->worker[worker].news = false;
 }
 
-void xd_movers_end_round(struct xd_movers *ms, uint32_t worker)
+bool xd_movers_end_round(struct xd_movers *ms, uint32_t worker)
 {
 	ms->worker[worker].in_round = false;
 	for (struct channel *c = ms->worker[worker].first; c; c = c->next) {
@@ -230,6 +232,7 @@ void xd_movers_end_round(struct xd_movers *ms, uint32_t worker)
 		c->unwoken = false;
 		wake_mover(c->mover);
 	}
+	return ms->worker[worker].news;
 }
 
 /* A mover that has ended executes nothing, but its process may still be in an access. */
