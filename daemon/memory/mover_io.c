@@ -73,7 +73,7 @@ static uint16_t wait_for_room(struct channel *c, uint32_t len)
 	if (i == NO_PIECE)
 		list_channel(c);
 	else
-		set_waiting(c, !xt_list_empty(&c->pool.waiting));
+		set_waiting(c, !xt_list_empty(&c->pool.rooms));
 	return i;
 }
 

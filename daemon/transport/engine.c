@@ -146,8 +146,8 @@ static void send_acks(struct xt_engine *e)
 /* Data that was read ahead for a QP is kept until another QP needs the staging memory. */
 static void idle(struct xt_qp *qp)
 {
-	struct xt_reads *send = &qp->waiting.reads[XT_READS_SEND];
-	struct xt_reads *respond = &qp->waiting.reads[XT_READS_RESPOND];
+	struct xt_reads *send = &qp->accesses.reads[XT_READS_SEND];
+	struct xt_reads *respond = &qp->accesses.reads[XT_READS_RESPOND];
 
 	if (__builtin_expect(send->used, false))
 		xt_reads_idle(send);

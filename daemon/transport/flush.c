@@ -7,6 +7,7 @@
 #include "daemon/transport/loopback/posted.h"
 #include "qp.h"
 #include "daemon/transport/queue/rq.h"
+#include "daemon/transport/rc/responder.h"
 #include "daemon/transport/queue/sq.h"
 #include "daemon/transport/scheduling/timer.h"
 
@@ -22,7 +23,7 @@ void xt_qp_stop(struct xt_qp *qp)
 	qp->req.stalled = false;
 	qp->req.wait = XT_WAIT_NONE;
 	qp->resp.ack_due = XT_ACK_DUE_NONE;
-	xt_waiting_stop(qp);
+	xt_waiting_stop(qp, xt_resp_done_psn(qp));
 	xt_ending_stop(qp);
 	if (qp->path.loopback)
 		xt_loopback_stopped(qp);
@@ -59,7 +60,7 @@ static void flush_in_error(struct xt_qp *qp)
 
 bool xt_qp_ending(struct xt_qp *qp)
 {
-	return !xt_list_empty(&qp->waiting.given_up) ||
+	return !xt_list_empty(&qp->accesses.given_up) ||
 	       xt_ending_key_waits(&qp->ending.key[XT_REQUESTER], qp->engine);
 }
 
@@ -115,10 +116,10 @@ static void in_sq_error(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
-	xt_reads_end(&qp->waiting.reads[XT_READS_SEND]);
-	xt_reads_end(&qp->waiting.reads[XT_READS_SEND_AHEAD]);
+	xt_reads_end(&qp->accesses.reads[XT_READS_SEND]);
+	xt_reads_end(&qp->accesses.reads[XT_READS_SEND_AHEAD]);
 	/* WRs that were loaded but not sent release their PSNs */
-	r->load_psn = r->next;
+	qp->sq.load_psn = r->next;
 	begin_flush(qp);
 }
 

@@ -13,10 +13,10 @@
 /* Returns true if the oldest send WR was sent, and may complete now. */
 static bool may_fail(const struct xt_qp *qp)
 {
-	const struct xt_requester *r = &qp->req;
+	const struct xt_send_queue *sq = &qp->sq;
 
-	return xt_may_send(qp) && r->completed == r->retired &&
-	       xt_diff(r->loaded, r->completed) > 0;
+	return xt_may_send(qp) && sq->completed == sq->retired &&
+	       xt_diff(sq->loaded, sq->completed) > 0;
 }
 
 static void fail(struct xt_qp *qp)

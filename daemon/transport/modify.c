@@ -343,6 +343,7 @@ static void empty_ring(struct xr_queue *ring)
 
 static void clear_state(struct xt_qp *qp)
 {
+	memset(&qp->sq, 0, sizeof(qp->sq));
 	memset(&qp->req, 0, sizeof(qp->req));
 	memset(&qp->rq, 0, sizeof(qp->rq));
 	memset(&qp->resp, 0, sizeof(qp->resp));
@@ -382,7 +383,7 @@ static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 			xt_activate(qp);
 		xt_req_check_drained(qp);
 	}
-	if (to == XR_QPS_RTS && xt_sq_poll(qp) && qp->req.producer != qp->req.retired)
+	if (to == XR_QPS_RTS && xt_sq_poll(qp) && qp->sq.producer != qp->sq.retired)
 		xt_activate(qp);
 }
 
@@ -404,7 +405,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 	if ((mask & IBV_QP_PATH_MTU) && 128u << attr->path_mtu > max_mtu)
 		return -EINVAL;
 	/* what was posted in SQE and is not flushed yet must not be executed */
-	if (from == XR_QPS_SQE && to == XR_QPS_RTS && qp->req.retired != qp->req.producer &&
+	if (from == XR_QPS_SQE && to == XR_QPS_RTS && qp->sq.retired != qp->sq.producer &&
 	    xt_qp_flush(qp, XT_FLUSH_AT_ONCE))
 		return -EAGAIN;
 	/* the flush may have found corrupt indices */
@@ -472,7 +473,7 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	 * acknowledged
 	 */
 	if (moved && xt_may_send(qp)) {
-		xt_reads_end(&qp->waiting.reads[XT_READS_SEND]);
+		xt_reads_end(&qp->accesses.reads[XT_READS_SEND]);
 		xt_req_go_back(qp);
 	}
 }
@@ -487,5 +488,5 @@ void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr)
 	if (qp->info.state >= XR_QPS_RTR)
 		attr->rq_psn = qp->resp.epsn & XR_PSN_MASK;
 	if (qp->info.state >= XR_QPS_RTS)
-		attr->sq_psn = qp->req.load_psn & XR_PSN_MASK;
+		attr->sq_psn = qp->sq.load_psn & XR_PSN_MASK;
 }

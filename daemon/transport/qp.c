@@ -88,6 +88,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	xt_list_init(&qp->failed_link);
 	xt_list_init(&qp->ending.poll_link);
 	xt_waiting_init(qp);
+	xt_accesses_init(qp);
 }
 
 /* Returns false for an unknown type. */
@@ -270,25 +271,25 @@ static void check_armed(struct xt_qp *qp, uint64_t now)
 
 bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 {
-	uint32_t sends = qp->req.producer, receives = qp->rq.producer;
+	uint32_t sends = qp->sq.producer, receives = qp->rq.producer;
 
 	qp->engine->now = now;
 	if (qp->info.state == XR_QPS_ERR || qp->info.state == XR_QPS_SQE) {
 		if (xt_qp_may_flush(qp) && xt_qp_flush(qp, DOORBELL_FLUSH))
 			xt_activate(qp);
-	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->req.producer != sends) {
+	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->sq.producer != sends) {
 		xt_activate(qp);
 	}
 	xt_flush_failed(qp->engine);
 	check_armed(qp, now);
-	return qp->req.producer != sends || qp->rq.producer != receives;
+	return qp->sq.producer != sends || qp->rq.producer != receives;
 }
 
 void xt_qp_mark(const struct xt_qp *qp, struct xt_send_mark *m)
 {
 	const struct xt_requester *r = &qp->req;
 
-	*m = (struct xt_send_mark){ .wr = r->producer, .psn = r->unacked + r->window };
+	*m = (struct xt_send_mark){ .wr = qp->sq.producer, .psn = r->unacked + r->window };
 }
 
 bool xt_qp_sends(const struct xt_qp *qp, const struct xt_send_mark *m)
@@ -298,9 +299,9 @@ bool xt_qp_sends(const struct xt_qp *qp, const struct xt_send_mark *m)
 	if (qp->info.state != XR_QPS_RTS)
 		return false;
 	if (xt_unreliable(qp))
-		return xt_diff(r->completed, m->wr) < 0;
-	return (xt_flow_has_turn(qp) || qp->waiting.reads[XT_READS_SEND].waiting) &&
-	       xt_diff(r->cur, m->wr) < 0 && xt_diff(r->next, m->psn) < 0;
+		return xt_diff(qp->sq.completed, m->wr) < 0;
+	return (xt_flow_has_turn(qp) || qp->accesses.reads[XT_READS_SEND].waits) &&
+	       xt_diff(qp->sq.cur, m->wr) < 0 && xt_diff(r->next, m->psn) < 0;
 }
 
 /* ---- statistics ----------------------------------------------------------------------------- */
@@ -324,7 +325,7 @@ void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *s)
 		.rq_psn = qp->resp.epsn & XR_PSN_MASK,
 		.window = r->window,
 		.in_flight = xt_unreliable(qp) ? 0 : r->next - r->unacked,
-		.sq_posted = posted(qp->sq_ring, r->completed, qp->sq_depth),
+		.sq_posted = posted(qp->sq_ring, qp->sq.completed, qp->sq_depth),
 		.rq_posted = posted(qp->rq_ring, qp->rq.completed, qp->rq_depth),
 		.retries_left = r->retry_left,
 		.rnr_retries_left = r->rnr_left,

@@ -31,6 +31,7 @@ struct xt_qp {
 	struct xt_flow *flow; /* of its client */
 	struct xt_qp_counters counters;
 
+	struct xt_send_queue sq;
 	struct xt_requester req;
 	struct xt_receive rq;
 	struct xt_responder resp;
@@ -75,6 +76,7 @@ struct xt_qp {
 	struct xr_psn_entry *psn;
 	struct xt_template tmpl; /* not for UD: each address handle has its own */
 	struct xt_waiting waiting;
+	struct xt_accesses accesses;
 	struct xt_ending ending;
 	struct xt_failure failure;
 };

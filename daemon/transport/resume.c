@@ -116,7 +116,7 @@ static void take_result(struct xt_qp *qp, const struct xt_mem_io *io)
 /* The first error counts; writes that finished before an earlier one wait for it. */
 static void reap(struct xt_qp *qp, enum xt_qp_side side)
 {
-	struct xt_list *posted = &qp->waiting.posted[side];
+	struct xt_list *posted = &qp->accesses.posted[side];
 	struct xt_mem_io *io, ended;
 
 	while (qp->info.state != XR_QPS_ERR && !xt_list_empty(posted)) {
@@ -139,28 +139,20 @@ static void reap(struct xt_qp *qp, enum xt_qp_side side)
 
 /* ---- QPs ----------------------------------------------------------------------------------- */
 
-static void update_busy(struct xt_waiting *p)
-{
-	unsigned i;
-
-	p->busy = false;
-	for (i = 0; i < XT_QP_SIDES; i++)
-		p->busy |= !xt_list_empty(&p->kept[i]) || !xt_list_empty(&p->posted[i]);
-}
-
 /* Returns the number of packets that are left of those that it may replay. */
 static unsigned resume(struct xt_qp *qp, unsigned most)
 {
 	unsigned side;
 
 	for (side = 0; side < XT_QP_SIDES; side++) {
-		if (xt_posted(&qp->waiting, side)) {
+		if (xt_posted(&qp->accesses, side)) {
 			reap(qp, side);
 			written(qp, side);
 		}
 		most = replay(qp, side, most);
 	}
-	update_busy(&qp->waiting);
+	xt_kept_update(qp);
+	xt_posted_update(qp);
 	if (!most)
 		xt_resume_later(qp);
 	/* an ACK or NAK may have waited for posted writes */
@@ -177,8 +169,8 @@ void xt_resume(struct xt_engine *e)
 
 	for (; packets && qps && !xt_list_empty(&e->resumed); qps--) {
 		qp = (struct xt_qp *)((char *)e->resumed.next -
-				      offsetof(struct xt_qp, waiting.resume_link));
-		xt_list_del(&qp->waiting.resume_link);
+				      offsetof(struct xt_qp, accesses.resume_link));
+		xt_list_del(&qp->accesses.resume_link);
 		packets = resume(qp, packets);
 	}
 }

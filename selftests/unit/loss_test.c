@@ -310,7 +310,7 @@ static void test_gaps(void)
 	response(&q, 10);
 	TAP_OK(requested(h, 4, 1), "the response to a later request comes: the first was lost");
 	response(&q, 4);
-	TAP_OK(q.qp->req.completed == 3 && !h->sent_count, "all READs complete");
+	TAP_OK(q.qp->sq.completed == 3 && !h->sent_count, "all READs complete");
 	end(&q);
 }
 
@@ -365,7 +365,7 @@ static bool lossy_reads(uint32_t seed, unsigned *dropped)
 	bool done;
 
 	post_reads(&q, READS);
-	for (unsigned i = 0; i < 4000 && q.qp->req.completed < READS; i++) {
+	for (unsigned i = 0; i < 4000 && q.qp->sq.completed < READS; i++) {
 		take_requests(&r, h);
 		for (unsigned n = 0; n < r.queued; n++)
 			response(&q, r.queue[n]);
@@ -373,7 +373,7 @@ static bool lossy_reads(uint32_t seed, unsigned *dropped)
 		h->now += 10000;
 		xt_engine_run(h->engine, h->now);
 	}
-	done = q.qp->req.completed == READS;
+	done = q.qp->sq.completed == READS;
 	*dropped += q.qp->counters.timeouts ? 0 : r.dropped;
 	end(&q);
 	return done;
@@ -527,7 +527,7 @@ static struct harness *overtake(struct h_qp *q, uint8_t syndrome)
 	h_post_send(q, 0, XR_WR_RDMA_READ, BASE, MTU, key);
 	post_writes(q, 1);
 	receive(q, &nak);
-	TAP_OK(requested(h, 0, 1) && !q->qp->req.completed,
+	TAP_OK(requested(h, 0, 1) && !q->qp->sq.completed,
 	       "a NAK overtakes a response: that is requested again");
 	receive_response(q, 0, 1);
 	TAP_OK(h_poll(h, &cqe) && !cqe.status, "it arrives: the READ completes");
@@ -563,7 +563,7 @@ static void test_both_lost(void)
 	       "a NAK before a READ response: both are sent again");
 	h->sent_count = 0;
 	receive_response(&q, 0, 1);
-	TAP_OK(!h->sent_count && q.qp->req.retired == 1, "... and once");
+	TAP_OK(!h->sent_count && q.qp->sq.retired == 1, "... and once");
 	end(&q);
 }
 

@@ -282,9 +282,9 @@ static void test_destroyed(void)
 	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
 	no_room = true;
 	ring(&a);
-	TAP_OK(!xt_list_empty(&pool.waiting), "over loopback, a WRITE waits for room");
+	TAP_OK(!xt_list_empty(&pool.rooms), "over loopback, a WRITE waits for room");
 	h_destroy(&a);
-	TAP_OK(xt_list_empty(&pool.waiting), "a QP that is destroyed waits no more");
+	TAP_OK(xt_list_empty(&pool.rooms), "a QP that is destroyed waits no more");
 	h_create_type(h, &a, type);
 	end("destroyed");
 }

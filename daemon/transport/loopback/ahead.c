@@ -37,7 +37,7 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
 	use.va = wqe.remote_addr;
 	use.len = sge.length;
 	return sge.length && sge.length <= XT_MEM_IO_MAX && waits(peer, &use, &at) &&
-	       xt_mem_fetch(&qp->waiting.reads[XT_READS_SEND_AHEAD], index, at.mem, at.off,
+	       xt_mem_fetch(&qp->accesses.reads[XT_READS_SEND_AHEAD], index, at.mem, at.off,
 			    use.len);
 }
 
@@ -47,7 +47,7 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
  */
 void xt_loopback_read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
-	struct xt_reads *ahead = &qp->waiting.reads[XT_READS_SEND_AHEAD];
+	struct xt_reads *ahead = &qp->accesses.reads[XT_READS_SEND_AHEAD];
 	uint32_t index = p->index, end = index + 1 + AHEAD_READS;
 	struct xr_key_use use = {
 		.key = p->wqe->rkey,
@@ -63,8 +63,8 @@ void xt_loopback_read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct x
 		xt_sq_read_ahead(qp, index);
 	if (p->wqe->kind != XT_KIND_READ || !p->last || qp->info.state != XR_QPS_RTS)
 		return;
-	if (xt_diff(end, qp->req.producer) > 0)
-		end = qp->req.producer;
+	if (xt_diff(end, qp->sq.producer) > 0)
+		end = qp->sq.producer;
 	if (!waits(peer, &use, &at) || !xt_reads_look_ahead(ahead, index, end))
 		return;
 	while (xt_reads_may_fetch(ahead, end) && fetch_read(qp, peer, ahead->item))

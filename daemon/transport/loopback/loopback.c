@@ -51,7 +51,7 @@ static void cut(struct xt_qp *qp, struct xt_swqe *w, struct xt_piece *p)
 
 	p->wqe = w;
 	p->peer = xt_qp_by_num(qp->engine->shared->qps, qp->attr.dest_qp_num);
-	p->index = qp->req.cur;
+	p->index = qp->sq.cur;
 	p->off = (qp->req.next - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
 	/* the rate limit may have changed since the writes of the piece have started */
@@ -107,7 +107,7 @@ static void advance(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 	if (xt_diff(r->next, r->max) > 0)
 		r->max = r->next;
 	if (p->last) {
-		r->cur++;
+		qp->sq.cur++;
 		qp->engine->counters.loopback_operations++;
 	}
 	xt_loopback_settle(qp, peer);
@@ -123,8 +123,8 @@ static void begin_put(struct xt_put *put, struct xt_qp *qp, struct xt_qp *peer, 
 	if (read)
 		xt_put_begin(put, qp, XT_REQUESTER, qp->req.next);
 	else
-		xt_put_begin(put, peer, XT_RESPONDER, peer->resp.epsn);
-	put->reads = &qp->waiting.reads[XT_READS_SEND];
+		xt_resp_begin_put(put, peer);
+	put->reads = &qp->accesses.reads[XT_READS_SEND];
 	if (put->qp->engine == qp->engine)
 		put->room = &put->reads->room;
 }
@@ -132,11 +132,11 @@ static void begin_put(struct xt_put *put, struct xt_qp *qp, struct xt_qp *peer, 
 /* The piece is lost: a reliable QP times out; UC and UD complete as if it had been sent. */
 static void lost(struct xt_qp *qp, const struct xt_piece *p)
 {
-	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
+	struct xt_sgl l = xt_swqe_sgl(qp, qp->sq.retired);
 	struct xt_piece rest = *p;
 
 	/* until the next try, the memory of the peer may change */
-	xt_reads_end(&qp->waiting.reads[XT_READS_SEND_AHEAD]);
+	xt_reads_end(&qp->accesses.reads[XT_READS_SEND_AHEAD]);
 	if (!xt_unreliable(qp)) {
 		qp->req.wait = XT_WAIT_UNREACHABLE;
 		xt_req_arm_ack_timer(qp);
@@ -408,7 +408,7 @@ static enum xt_outcome execute_single(struct xt_qp *qp, struct xt_qp *peer,
 
 	if (qp->req.posted) {
 		res->old = peer->resp.answer;
-		return xt_posted(&peer->waiting, XT_RESPONDER) ? XT_POSTED : XT_ACCEPTED;
+		return xt_posted(&peer->accesses, XT_RESPONDER) ? XT_POSTED : XT_ACCEPTED;
 	}
 	set_fields(&rq, w);
 	begin_put(&put, qp, peer, false);
@@ -501,12 +501,12 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 
 static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 {
-	struct xt_reads *reads = &qp->waiting.reads[XT_READS_SEND];
+	struct xt_reads *reads = &qp->accesses.reads[XT_READS_SEND];
 	struct xt_engine *e = qp->engine, *other;
 	struct xt_qp *peer = p->peer;
 	bool done = true;
 
-	xt_reads_take_over(reads, qp->req.cur);
+	xt_reads_take_over(reads, qp->sq.cur);
 	if (!peer) {
 		lost(qp, p);
 	} else {
@@ -523,7 +523,7 @@ static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 			done = false;
 		else
 			lost(qp, p);
-		if (reads->used && qp->req.cur == p->index)
+		if (reads->used && qp->sq.cur == p->index)
 			xt_loopback_read_ahead(qp, peer, p);
 		xt_loopback_began(qp, peer, done);
 		xt_engine_leave(e, other);

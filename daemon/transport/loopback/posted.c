@@ -24,31 +24,31 @@ static uint32_t from_peer(const struct xt_requester *r, uint32_t psn)
 static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	const struct xt_requester *r = &qp->req;
-	uint32_t msn;
 
-	if (xt_posted(&qp->waiting, XT_REQUESTER))
-		return xt_posted_first(&qp->waiting, XT_REQUESTER);
+	if (xt_posted(&qp->accesses, XT_REQUESTER))
+		return xt_posted_first(&qp->accesses, XT_REQUESTER);
 	if (xt_unreliable(qp) || !peer)
 		return r->next;
 	/* it has given up what was posted, see lose_pieces() */
 	if (!xt_may_receive(peer))
 		return r->unacked;
-	if (!xt_posted(&peer->waiting, XT_RESPONDER))
+	if (!xt_posted(&peer->accesses, XT_RESPONDER))
 		return r->next;
-	return from_peer(r, xt_posted_psn(peer, &msn));
+	return from_peer(r, xt_posted_first(&peer->accesses, XT_RESPONDER));
 }
 
 /* The data before a PSN is in memory. */
 static void settle_to(struct xt_qp *qp, uint32_t psn)
 {
+	const struct xt_send_queue *sq = &qp->sq;
 	struct xt_requester *r = &qp->req;
 	const struct xt_swqe *w;
 	uint32_t end;
 
 	if (xt_diff(psn, r->unacked) <= 0 || xt_diff(psn, r->max) > 0)
 		return;
-	while (r->retired != r->cur && xt_swqe(qp, r->retired)->kind != XT_KIND_LOCAL) {
-		w = xt_swqe(qp, r->retired);
+	while (sq->retired != sq->cur && xt_swqe(qp, sq->retired)->kind != XT_KIND_LOCAL) {
+		w = xt_swqe(qp, sq->retired);
 		end = w->psn + w->npsn;
 		if (xt_diff(end, psn) > 0)
 			break;
@@ -154,7 +154,7 @@ static void lose_pieces(struct xt_qp *qp, const struct xt_qp *peer)
 bool xt_loopback_check(struct xt_qp *qp, const struct xt_qp *peer)
 {
 	/* the data of READs is posted here */
-	if (__builtin_expect(!is_pending(qp), true) || xt_posted(&qp->waiting, XT_REQUESTER))
+	if (__builtin_expect(!is_pending(qp), true) || xt_posted(&qp->accesses, XT_REQUESTER))
 		return true;
 	if (peer && peer->waiting.stops == qp->req.peer_stops)
 		return true;
@@ -203,7 +203,7 @@ bool xt_loopback_look(struct xt_qp *qp)
 
 bool xt_loopback_must_settle(const struct xt_qp *qp, const struct xt_swqe *w)
 {
-	bool reads = xt_posted(&qp->waiting, XT_REQUESTER);
+	bool reads = xt_posted(&qp->accesses, XT_REQUESTER);
 	uint32_t posted = (qp->req.next - qp->req.unacked) << qp->mtu_shift;
 
 	if (posted >= MAX_POSTED || w->error.status || w->flags & XR_SEND_FENCE)

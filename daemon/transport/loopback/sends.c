@@ -29,16 +29,23 @@ struct message {
 	bool signaled, solicited;
 };
 
+/* True if packets are kept, or writes posted. */
+static bool is_busy(const struct xt_qp *qp)
+{
+	return qp->waiting.busy || qp->accesses.busy;
+}
+
 /* True if no work request is loaded, no packet unacknowledged and no access under way. */
 static bool is_settled(const struct xt_qp *qp)
 {
+	const struct xt_send_queue *sq = &qp->sq;
 	const struct xt_requester *r = &qp->req;
 
 	return qp->info.state == XR_QPS_RTS && r->wait == XT_WAIT_NONE &&
-	       r->completed == r->loaded && r->cur == r->loaded && r->next == r->max &&
-	       r->unacked == r->next && r->load_psn == r->next && !qp->waiting.busy &&
-	       !qp->waiting.reads[XT_READS_SEND].used &&
-	       !qp->waiting.reads[XT_READS_SEND_AHEAD].used;
+	       sq->completed == sq->loaded && sq->cur == sq->loaded && r->next == r->max &&
+	       r->unacked == r->next && sq->load_psn == r->next && !is_busy(qp) &&
+	       !qp->accesses.reads[XT_READS_SEND].used &&
+	       !qp->accesses.reads[XT_READS_SEND_AHEAD].used;
 }
 
 /*
@@ -58,7 +65,7 @@ static bool is_ready(const struct xt_qp *peer, uint32_t psn)
 
 	return is_established(peer) && peer->resp.kind == XT_KIND_NONE &&
 	       !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, psn & XR_PSN_MASK) && peer->rq_ring &&
-	       !rq->taken && rq->completed == rq->consumer && !peer->waiting.busy;
+	       !rq->taken && rq->completed == rq->consumer && !is_busy(peer);
 }
 
 bool xt_loopback_sends_possible(const struct xt_qp *qp, const struct xt_qp *peer)
@@ -80,7 +87,7 @@ static uint8_t *map(const struct xt_qp *qp, const struct xr_sge *sge, uint32_t l
 /* Reads a work request. Returns false if it is not one of those that are executed here. */
 static bool take_send(struct xt_qp *qp, struct message *m)
 {
-	const uint32_t index = qp->req.cur;
+	const uint32_t index = qp->sq.cur;
 	uint8_t *slot = xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride);
 	struct xr_send_wqe wqe;
 
@@ -153,9 +160,9 @@ static bool complete_send(struct xt_qp *qp, const struct message *m)
 	struct xt_requester *r = &qp->req;
 
 	xt_use_local(qp, XT_USE_LOCAL_READ, &m->sge, 1, m->sge.length);
-	r->ssn++;
+	qp->sq.ssn++;
 	r->next += m->packets;
-	r->max = r->unacked = r->load_psn = r->next;
+	r->max = r->unacked = qp->sq.load_psn = r->next;
 	qp->engine->counters.loopback_operations++;
 	return xt_sq_executed(qp, m->wr_id, m->len, m->signaled);
 }
@@ -197,7 +204,7 @@ uint32_t xt_loopback_sends(struct xt_qp *qp, struct xt_qp *peer, uint32_t budget
 	struct message m = { 0 };
 	uint32_t cost = 0;
 
-	while (cost < budget && qp->req.cur != qp->req.producer && take_send(qp, &m) &&
+	while (cost < budget && qp->sq.cur != qp->sq.producer && take_send(qp, &m) &&
 	       take_receive(peer, &m) && execute(qp, peer, &m)) {
 		cost += xt_loopback_cost(m.len);
 		xt_flow_charge(qp->flow, XT_PACKET_COST + m.len);

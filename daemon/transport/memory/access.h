@@ -18,7 +18,7 @@ struct xt_mem_place {
 	uint64_t off; /* in the region */
 };
 
-/* A QP that waits for staging memory is in the pool's list `waiting`. */
+/* A QP that waits for staging memory is in the pool's list `rooms`. */
 struct xt_room {
 	struct xt_list link;
 	struct xt_qp *qp; /* is resumed when there may be room */

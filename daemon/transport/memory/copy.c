@@ -216,7 +216,7 @@ bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge)
 	struct xt_mem_at at;
 
 	return check_lkey(&l, &whole, 0, &at, &error) &&
-	       xt_mem_fetch(&qp->waiting.reads[XT_READS_SEND_AHEAD], item, at.mem, at.off,
+	       xt_mem_fetch(&qp->accesses.reads[XT_READS_SEND_AHEAD], item, at.mem, at.off,
 			    sge->length);
 }
 
@@ -224,7 +224,7 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, str
 	       struct xt_wc_error *error)
 {
 	const uint32_t psn = xt_swqe(qp, index)->psn + (off >> qp->mtu_shift);
-	struct xt_fetch f = { &qp->waiting.reads[XT_READS_SEND], index, psn, 0 };
+	struct xt_fetch f = { &qp->accesses.reads[XT_READS_SEND], index, psn, 0 };
 	struct xt_sgl l = xt_swqe_sgl(qp, index);
 	bool waiting = false;
 	struct xt_mem_at at;

@@ -43,17 +43,6 @@ static inline struct xt_sgl xt_swqe_sgl(struct xt_qp *qp, uint32_t index)
 	};
 }
 
-/* The SGL of the receive that was taken */
-static inline struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
-{
-	return (struct xt_sgl){
-		.qp = qp,
-		.pd = qp->rq.pd,
-		.n = qp->rq.num_sge,
-		.sge = qp->rq_sge,
-	};
-}
-
 /* Checks all keys of an SGL for an access (XR_ACCESS_*). Returns false with *error set. */
 bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error);
 /* Bytes that a key names and that are mapped: those at addresses [addr, addr + len) */

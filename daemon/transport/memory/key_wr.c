@@ -163,7 +163,7 @@ static enum xr_reason check_claimed(const struct xt_qp *qp, struct xt_key *key, 
 	return __atomic_load_n(&key->windows, __ATOMIC_SEQ_CST) ? XR_KEY_STATE : XR_OK;
 }
 
-static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
+static enum xr_reason invalidate(struct xt_qp *qp, uint32_t pd, uint32_t value, bool remote)
 {
 	struct xt_engine *e = qp->engine;
 	struct xt_key *key = xt_keys_by_index(e->shared->keys, XR_KEY_INDEX(value));
@@ -171,8 +171,7 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 
 	if (!key)
 		return XR_KEY_INDEX;
-	/* the PD of a peer's request may be that of an SRQ */
-	why = may_invalidate(remote ? qp->resp.pd : qp->info.pd, key, value);
+	why = may_invalidate(pd, key, value);
 	if (why != XR_OK)
 		return why;
 	if (!claim(key, XR_KEY_VALID)) {
@@ -194,9 +193,9 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 	return XR_OK;
 }
 
-enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey)
+enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t pd, uint32_t rkey)
 {
-	return invalidate(qp, rkey, true);
+	return invalidate(qp, pd, rkey, true);
 }
 
 /* ---- binding ------------------------------------------------------------------------------- */
@@ -575,7 +574,7 @@ bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w)
 		break;
 	default:
 		verr = XR_VERR_INVALIDATE;
-		why = invalidate(qp, w->inv_rkey, false);
+		why = invalidate(qp, qp->info.pd, w->inv_rkey, false);
 		break;
 	}
 	if (why == XR_OK)

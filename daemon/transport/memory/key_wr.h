@@ -14,8 +14,9 @@ void xt_key_wr_load(struct xt_swqe *w, const struct xr_send_wqe *wqe);
 bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w);
 /*
  * Executes the peer's SEND with Invalidate. Returns XR_OK, or the reason why this is not allowed.
- * Its receive may complete when xt_ending_key_waits() returns false for the responder.
+ * Its receive may complete when xt_ending_key_waits() returns false for the responder. pd: of the
+ * request, which may be that of an SRQ
  */
-enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
+enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t pd, uint32_t rkey);
 
 #endif /* XT_KEY_WR_H */

@@ -51,13 +51,13 @@ enum xt_mem_op {
  * frees it after the client's QPs are destroyed.
  */
 struct xt_mem_pool {
-	struct xt_list waiting; /* struct xt_room of QPs that got no staging memory */
-	struct xt_list kept;	/* finished reads that the engine may need, and may give up */
+	struct xt_list rooms; /* struct xt_room of QPs that got no staging memory */
+	struct xt_list kept;  /* finished reads that the engine may need, and may give up */
 };
 
 static inline void xt_mem_pool_init(struct xt_mem_pool *pool)
 {
-	xt_list_init(&pool->waiting);
+	xt_list_init(&pool->rooms);
 	xt_list_init(&pool->kept);
 }
 

@@ -12,15 +12,14 @@ void xt_put_begin(struct xt_put *put, struct xt_qp *qp, enum xt_qp_side side, ui
 		.qp = qp,
 		.side = side,
 		.psn = psn,
-		.msn = qp->resp.msn,
-		.room = &qp->waiting.room[side],
+		.room = &qp->accesses.room[side],
 	};
 	xt_list_init(&put->io);
 }
 
 void xt_put_commit(struct xt_put *put)
 {
-	struct xt_waiting *p = &put->qp->waiting;
+	struct xt_accesses *p = &put->qp->accesses;
 	struct xt_mem_io *io;
 
 	while (!xt_put_is_empty(put)) {
@@ -54,12 +53,12 @@ void xt_put_drop(struct xt_put *put)
 
 bool xt_put_has_posted(const struct xt_put *put)
 {
-	return !xt_list_empty(&put->qp->waiting.posted[put->side]);
+	return !xt_list_empty(&put->qp->accesses.posted[put->side]);
 }
 
 bool xt_put_posts_mapped(const struct xt_put *put, const struct xt_mem_place *to)
 {
-	const struct xt_waiting *p = &put->qp->waiting;
+	const struct xt_accesses *p = &put->qp->accesses;
 
 	if (__builtin_expect(!p->busy, true) && xt_put_is_empty(put))
 		return false;

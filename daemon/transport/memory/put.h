@@ -44,7 +44,10 @@ struct xt_put {
 	struct xt_list io;		    /* accesses that are not started */
 };
 
-/* psn: of the packet, msn: of the messages before it, as the ACK of what is before it has them */
+/*
+ * psn: of the packet. The responder also sets put->msn: number of the messages before it, as the
+ * ACK of what is before it has that.
+ */
 void xt_put_begin(struct xt_put *put, struct xt_qp *qp, enum xt_qp_side side, uint32_t psn);
 /* Starts the accesses. */
 void xt_put_commit(struct xt_put *put);

@@ -70,7 +70,7 @@ bool xt_reads_look_ahead(struct xt_reads *ahead, uint32_t item, uint32_t end)
 	bool send = ahead->what == XT_READS_SEND_AHEAD;
 
 	if (!xt_list_empty(
-		    &ahead->qp->waiting.reads[send ? XT_READS_SEND : XT_READS_RESPOND].room.link))
+		    &ahead->qp->accesses.reads[send ? XT_READS_SEND : XT_READS_RESPOND].room.link))
 		return false;
 	/* nothing was read yet or it was given up, or the QP went back for a retry or was reset */
 	if (!ahead->used || xt_diff(ahead->item, item) <= 0 || xt_diff(ahead->item, end) > 0) {
@@ -177,7 +177,7 @@ bool xt_reads_fetch_ahead(struct xt_reads *ahead, uint32_t item, const struct xt
 
 	if (!io)
 		return false;
-	if (!xt_list_empty(&io->pool->waiting)) {
+	if (!xt_list_empty(&io->pool->rooms)) {
 		io->ops->io_free(io);
 		return false;
 	}
@@ -207,9 +207,9 @@ uint8_t *xt_reads_peek(struct xt_reads *r, const struct xt_mem *mem, uint64_t of
 
 int xt_reads_wait(struct xt_reads *r)
 {
-	if (!r->waiting)
+	if (!r->waits)
 		XR_PROBE2(memory_wait, r->qp->info.qpn, r->what);
-	r->used = r->waiting = true;
+	r->used = r->waits = true;
 	return -EINPROGRESS;
 }
 

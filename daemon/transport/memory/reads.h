@@ -27,7 +27,7 @@ struct xt_reads {
 	struct xt_qp *qp;
 	uint8_t what;  /* enum xt_reads_for */
 	bool used;     /* has accesses, or its room waits for staging memory */
-	bool waiting;  /* for bytes that are needed now */
+	bool waits;    /* for bytes that are needed now */
 	bool repeats;  /* RESPOND: the response was sent before; memory may have changed since */
 	uint32_t pass; /* PSN of the packet that is built */
 	uint32_t item; /* work request or READ that the accesses are for; AHEAD: the next one */

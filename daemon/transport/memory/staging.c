@@ -20,12 +20,10 @@
  */
 static bool goes_on(struct xt_mem_io *io)
 {
-	struct xt_waiting *p = &io->qp->waiting;
-
 	if (__builtin_expect(io->done || io->reads, true) || io->ops->io_cancel(io))
 		return false;
 	io->given_up = true;
-	xt_list_add_tail(&p->given_up, &io->link);
+	xt_list_add_tail(&io->qp->accesses.given_up, &io->link);
 	return true;
 }
 
@@ -46,10 +44,38 @@ static void end_given_up(struct xt_mem_io *io)
 
 void xt_io_forget(struct xt_qp *qp)
 {
-	struct xt_list *l = &qp->waiting.given_up;
+	struct xt_list *l = &qp->accesses.given_up;
 
 	while (!xt_list_empty(l))
 		end_given_up(XT_IO_OF(l->next));
+}
+
+void xt_accesses_init(struct xt_qp *qp)
+{
+	struct xt_accesses *a = &qp->accesses;
+	unsigned i;
+
+	xt_list_init(&a->resume_link);
+	xt_list_init(&a->given_up);
+	for (i = 0; i < XT_QP_SIDES; i++) {
+		xt_list_init(&a->posted[i]);
+		xt_list_init(&a->room[i].link);
+		a->room[i].qp = qp;
+	}
+	for (i = 0; i < XT_READS; i++)
+		xt_reads_init(&a->reads[i], qp, i);
+}
+
+void xt_accesses_stop(struct xt_qp *qp)
+{
+	struct xt_accesses *a = &qp->accesses;
+	unsigned i;
+
+	xt_list_del(&a->resume_link);
+	for (i = 0; i < XT_READS; i++)
+		xt_reads_end(&a->reads[i]);
+	for (i = 0; i < XT_QP_SIDES; i++)
+		xt_list_del(&a->room[i].link);
 }
 
 void xt_reads_init(struct xt_reads *r, struct xt_qp *qp, enum xt_reads_for what)
@@ -65,7 +91,7 @@ void xt_reads_clear(struct xt_reads *r)
 	while (!xt_list_empty(&r->io))
 		xt_io_free(XT_IO_OF(r->io.next));
 	xt_list_del(&r->room.link);
-	r->used = r->waiting = false;
+	r->used = r->waits = false;
 }
 
 /* ---- staging memory ---------------------------------------------------------------------- */
@@ -80,7 +106,7 @@ void xt_reads_idle(struct xt_reads *r)
 {
 	struct xt_list *l;
 
-	if (r->waiting)
+	if (r->waits)
 		return;
 	for (l = r->io.next; l != &r->io; l = l->next) {
 		XT_IO_OF(l)->ahead = true;
@@ -93,7 +119,7 @@ struct xt_reads *xt_reads_ahead_of(const struct xt_reads *r)
 {
 	bool send = r->what == XT_READS_SEND || r->what == XT_READS_SEND_AHEAD;
 
-	return &r->qp->waiting.reads[send ? XT_READS_SEND_AHEAD : XT_READS_RESPOND_AHEAD];
+	return &r->qp->accesses.reads[send ? XT_READS_SEND_AHEAD : XT_READS_RESPOND_AHEAD];
 }
 
 /*
@@ -123,8 +149,8 @@ static bool evict(struct xt_mem_pool *pool, const struct xt_reads *own)
 static struct xt_reads *reads_of(const struct xt_room *room)
 {
 	for (unsigned i = 0; i < XT_READS; i++)
-		if (room == &room->qp->waiting.reads[i].room)
-			return &room->qp->waiting.reads[i];
+		if (room == &room->qp->accesses.reads[i].room)
+			return &room->qp->accesses.reads[i];
 	return NULL;
 }
 
@@ -135,9 +161,9 @@ static void wait_for_room(struct xt_room *room, struct xt_reads *own, struct xt_
 
 	if (own)
 		xt_reads_clear(own);
-	xt_reads_end(&qp->waiting.reads[XT_READS_SEND_AHEAD]);
-	xt_reads_end(&qp->waiting.reads[XT_READS_RESPOND_AHEAD]);
-	xt_list_add_tail(&pool->waiting, &room->link);
+	xt_reads_end(&qp->accesses.reads[XT_READS_SEND_AHEAD]);
+	xt_reads_end(&qp->accesses.reads[XT_READS_RESPOND_AHEAD]);
+	xt_list_add_tail(&pool->rooms, &room->link);
 	if (reads)
 		reads->used = true; /* until xt_reads_clear() */
 }
@@ -200,8 +226,8 @@ void xt_io_submit(struct xt_mem_io *io, enum xt_mem_op op, const struct xt_mem_s
 
 void xt_resume_later(struct xt_qp *qp)
 {
-	if (xt_list_empty(&qp->waiting.resume_link))
-		xt_list_add_tail(&qp->engine->resumed, &qp->waiting.resume_link);
+	if (xt_list_empty(&qp->accesses.resume_link))
+		xt_list_add_tail(&qp->engine->resumed, &qp->accesses.resume_link);
 }
 
 static void read_done(struct xt_mem_io *io)
@@ -211,11 +237,11 @@ static void read_done(struct xt_mem_io *io)
 	if (io->ahead)
 		keep(io);
 	if (r == xt_reads_ahead_of(r)) {
-		if (!xt_list_empty(&io->pool->waiting))
+		if (!xt_list_empty(&io->pool->rooms))
 			xt_reads_end(r);
 		return;
 	}
-	r->waiting = false;
+	r->waits = false;
 	xt_resume_later(r->qp);
 }
 
@@ -244,12 +270,12 @@ void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool)
 	struct xt_room *room;
 
 	(void)e;
-	while (!xt_list_empty(&pool->waiting)) {
-		room = ROOM_OF(pool->waiting.next);
+	while (!xt_list_empty(&pool->rooms)) {
+		room = ROOM_OF(pool->rooms.next);
 		reads = reads_of(room);
 		xt_list_del(&room->link);
 		if (reads)
-			reads->waiting = false;
+			reads->waits = false;
 		xt_resume_later(room->qp);
 	}
 }

@@ -3,6 +3,7 @@
 #ifndef XT_RQ_H
 #define XT_RQ_H
 
+#include "daemon/transport/memory/copy.h"
 #include "receive.h"
 
 /*
@@ -10,6 +11,17 @@
  * has to complete with *error.
  */
 enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error);
+/* The SGL of the receive that was taken */
+static inline struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
+{
+	return (struct xt_sgl){
+		.qp = qp,
+		.pd = qp->rq.pd,
+		.n = qp->rq.num_sge,
+		.sge = qp->rq_sge,
+	};
+}
+
 /*
  * Copies the element of a later receive of the QP's own queue, which is not taken. Returns false if
  * it is not posted, or has not exactly one element. index: free-running

@@ -20,6 +20,22 @@ static void free_memory(struct xt_sq_memory *m)
 	*m = (struct xt_sq_memory){ 0 };
 }
 
+void xt_sq_reset(struct xt_qp *qp, uint32_t psn, uint32_t read_packets)
+{
+	uint32_t completed = qp->sq.completed;
+
+	qp->sq = (struct xt_send_queue){
+		.completed = completed,
+		.retired = completed,
+		.cur = completed,
+		.loaded = completed,
+		.producer = qp->sq.producer,
+		.rd_last = completed,
+		.load_psn = psn,
+		.read_packets = (uint8_t)read_packets,
+	};
+}
+
 int xt_sq_prepare(struct xt_qp *qp)
 {
 	struct xt_sq_memory *m = &qp->prepared;
@@ -57,11 +73,10 @@ void xt_sq_free(struct xt_qp *qp)
 
 bool xt_sq_poll(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
 
 	if (qp->ring_bad || !qp->sq_ring)
 		return false;
-	if (!xt_ring_poll(qp->sq_ring, &r->producer, r->completed, qp->sq_depth)) {
+	if (!xt_ring_poll(qp->sq_ring, &qp->sq.producer, qp->sq.completed, qp->sq_depth)) {
 		xt_qp_fatal(qp);
 		return false;
 	}
@@ -98,7 +113,7 @@ static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_sen
 static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
 		      const uint8_t *slot)
 {
-	struct xr_sge *sge = xt_swqe_sge(qp, qp->req.loaded);
+	struct xr_sge *sge = xt_swqe_sge(qp, qp->sq.loaded);
 	uint32_t access = xt_kind_of(w)->local_access;
 	uint64_t length = 0;
 	struct xt_sgl l;
@@ -118,7 +133,7 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	 * Keys are checked again with each packet. Checking all of them before the first packet
 	 * keeps a request that must fail from being executed in part.
 	 */
-	l = xt_swqe_sgl(qp, qp->req.loaded);
+	l = xt_swqe_sgl(qp, qp->sq.loaded);
 	return (!access && w->length <= qp->mtu) || xt_check_sgl(&l, access, &w->error);
 }
 
@@ -162,7 +177,7 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 /* Assigns PSNs and message sequence numbers, IBTA 9.7.2 and 9.7.7.2. */
 static void number(struct xt_qp *qp, struct xt_swqe *w)
 {
-	struct xt_requester *r = &qp->req;
+	struct xt_send_queue *sq = &qp->sq;
 	uint32_t messages = 1;
 
 	if (w->kind == XT_KIND_LOCAL)
@@ -171,19 +186,19 @@ static void number(struct xt_qp *qp, struct xt_swqe *w)
 	if (!w->npsn)
 		w->npsn = 1;
 	if (w->kind == XT_KIND_READ)
-		messages = (w->npsn + r->read_packets - 1) / r->read_packets;
-	r->load_psn += w->npsn;
-	r->ssn += messages;
-	w->ssn = r->ssn;
+		messages = (w->npsn + sq->read_packets - 1) / sq->read_packets;
+	sq->load_psn += w->npsn;
+	sq->ssn += messages;
+	w->ssn = sq->ssn;
 	if (xt_kind_of(w)->rd_atomic)
-		r->rd_last = r->loaded + 1;
+		sq->rd_last = sq->loaded + 1;
 }
 
 static void load(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
-	struct xt_swqe *w = xt_swqe(qp, r->loaded);
-	const uint8_t *slot = xt_ring_entry(qp->sq_ring, r->loaded, qp->sq_depth, qp->sq_stride);
+	struct xt_send_queue *sq = &qp->sq;
+	struct xt_swqe *w = xt_swqe(qp, sq->loaded);
+	const uint8_t *slot = xt_ring_entry(qp->sq_ring, sq->loaded, qp->sq_depth, qp->sq_stride);
 	struct xr_send_wqe wqe;
 
 	memcpy(&wqe, slot, sizeof(wqe));
@@ -198,36 +213,36 @@ static void load(struct xt_qp *qp)
 		.ah = wqe.ud.ah,
 		.remote_qpn = wqe.ud.remote_qpn & XR_QPN_MASK,
 		.remote_qkey = wqe.ud.remote_qkey,
-		.psn = r->load_psn,
-		.rd_before = r->rd_last,
+		.psn = sq->load_psn,
+		.rd_before = sq->rd_last,
 	};
 	if (check(qp, w, &wqe, slot))
 		number(qp, w);
-	r->loaded++;
+	sq->loaded++;
 }
 
 struct xt_swqe *xt_sq_current(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
+	const struct xt_send_queue *sq = &qp->sq;
 
-	if (r->cur == r->loaded) {
-		if (r->loaded == r->producer || qp->info.state != XR_QPS_RTS)
+	if (sq->cur == sq->loaded) {
+		if (sq->loaded == sq->producer || qp->info.state != XR_QPS_RTS)
 			return NULL;
 		load(qp);
 	}
-	return xt_swqe(qp, r->cur);
+	return xt_swqe(qp, sq->cur);
 }
 
 struct xt_swqe *xt_sq_following(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
+	const struct xt_send_queue *sq = &qp->sq;
 
-	if (r->cur + 1 == r->loaded) {
-		if (r->loaded == r->producer)
+	if (sq->cur + 1 == sq->loaded) {
+		if (sq->loaded == sq->producer)
 			return NULL;
 		load(qp);
 	}
-	return xt_swqe(qp, r->cur + 1);
+	return xt_swqe(qp, sq->cur + 1);
 }
 
 /* ---- reading ahead ------------------------------------------------------------------- */
@@ -257,11 +272,11 @@ static bool read_message(struct xt_qp *qp, uint32_t index)
 
 void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index)
 {
-	struct xt_reads *ahead = &qp->waiting.reads[XT_READS_SEND_AHEAD];
+	struct xt_reads *ahead = &qp->accesses.reads[XT_READS_SEND_AHEAD];
 	uint32_t end = index + 1 + AHEAD_MESSAGES;
 
-	if (xt_diff(end, qp->req.producer) > 0)
-		end = qp->req.producer;
+	if (xt_diff(end, qp->sq.producer) > 0)
+		end = qp->sq.producer;
 	if (qp->info.state != XR_QPS_RTS || !xt_reads_look_ahead(ahead, index, end))
 		return;
 	while (xt_reads_may_fetch(ahead, end) && read_message(qp, ahead->item))
@@ -294,22 +309,22 @@ static void count_use(struct xt_qp *qp, const struct xt_swqe *w)
 	bool written = xt_kind_of(w)->local_access;
 
 	xt_use_local(qp, written ? XT_USE_LOCAL_WRITE : XT_USE_LOCAL_READ,
-		     xt_swqe_sge(qp, qp->req.completed), w->num_sge, w->length);
+		     xt_swqe_sge(qp, qp->sq.completed), w->num_sge, w->length);
 }
 
 static bool complete_one(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
-	struct xt_swqe *w = xt_swqe(qp, r->completed);
+	struct xt_send_queue *sq = &qp->sq;
+	struct xt_swqe *w = xt_swqe(qp, sq->completed);
 	bool ok = true;
 
 	if (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED))
-		ok = complete(qp, r->completed, w->wr_id, w->opcode, w->length, &success);
+		ok = complete(qp, sq->completed, w->wr_id, w->opcode, w->length, &success);
 	if (ok) {
 		count_use(qp, w);
-		r->completed++;
+		sq->completed++;
 		qp->counters.tx_messages++;
-		xt_ring_publish(qp->sq_ring, r->completed);
+		xt_ring_publish(qp->sq_ring, sq->completed);
 	} else {
 		xt_qp_completion_lost(qp);
 	}
@@ -321,14 +336,14 @@ static bool complete_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length)
 	struct xr_cqe *cqe = xt_cq_begin(qp->send_cq);
 
 	if (!cqe)
-		return complete(qp, qp->req.completed, wr_id, XR_WR_SEND, length, &success);
+		return complete(qp, qp->sq.completed, wr_id, XR_WR_SEND, length, &success);
 	*cqe = (struct xr_cqe){
 		.wr_id = wr_id,
 		.timestamp = qp->engine->now,
 		.opcode = IBV_WC_SEND,
 		.byte_len = length,
 		.qpn = qp->info.qpn,
-		.wqe_index = qp->req.completed,
+		.wqe_index = qp->sq.completed,
 	};
 	xt_cq_end(qp->flow, qp->send_cq, false);
 	return true;
@@ -336,20 +351,20 @@ static bool complete_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length)
 
 bool xt_sq_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length, bool signaled)
 {
-	struct xt_requester *r = &qp->req;
+	struct xt_send_queue *sq = &qp->sq;
 
 	if (signaled && !complete_executed(qp, wr_id, length)) {
 		xt_qp_completion_lost(qp);
 		return false;
 	}
-	r->cur = r->loaded = r->retired = ++r->completed;
+	sq->cur = sq->loaded = sq->retired = ++sq->completed;
 	qp->counters.tx_messages++;
 	return true;
 }
 
 void xt_sq_publish(struct xt_qp *qp)
 {
-	xt_ring_publish(qp->sq_ring, qp->req.completed);
+	xt_ring_publish(qp->sq_ring, qp->sq.completed);
 }
 
 /* Returns true if data of a work request, or of an earlier one, is not in memory. */
@@ -357,7 +372,7 @@ static bool is_posted(struct xt_qp *qp, uint32_t index)
 {
 	const struct xt_swqe *w = xt_swqe(qp, index);
 
-	const struct xt_list *posted = &qp->waiting.posted[XT_REQUESTER];
+	const struct xt_list *posted = &qp->accesses.posted[XT_REQUESTER];
 
 	return __builtin_expect(!xt_list_empty(posted), false) &&
 	       xt_diff(w->psn + w->npsn, XT_IO_OF(posted->next)->psn) > 0;
@@ -365,9 +380,8 @@ static bool is_posted(struct xt_qp *qp, uint32_t index)
 
 bool xt_sq_complete(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
 
-	while (r->completed != r->retired && !is_posted(qp, r->completed))
+	while (qp->sq.completed != qp->sq.retired && !is_posted(qp, qp->sq.completed))
 		if (!complete_one(qp))
 			return false;
 	return true;
@@ -375,27 +389,26 @@ bool xt_sq_complete(struct xt_qp *qp)
 
 bool xt_sq_retire(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->req;
+	struct xt_send_queue *sq = &qp->sq;
 	struct xt_swqe *w;
 
 	do
-		w = xt_swqe(qp, ++r->retired);
-	while (r->retired != r->loaded && w->kind == XT_KIND_LOCAL && w->done);
+		w = xt_swqe(qp, ++sq->retired);
+	while (sq->retired != sq->loaded && w->kind == XT_KIND_LOCAL && w->done);
 	/* a retry may have moved `cur` back before local WRs that are now retired */
-	if (xt_diff(r->cur, r->retired) < 0)
-		r->cur = r->retired;
+	if (xt_diff(sq->cur, sq->retired) < 0)
+		sq->cur = sq->retired;
 	return xt_sq_complete(qp);
 }
 
 void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 {
-	struct xt_requester *r = &qp->req;
 
 	/* the first failure counts */
 	if (!xt_may_send(qp))
 		return;
 	/* what the QP gives up may still write data of READs: the flush completes it */
-	r->failure = error;
+	qp->sq.failure = error;
 	xt_qp_note(qp, XT_CAUSE_REQUEST, error.status, error.verr);
 	if (xt_unreliable(qp))
 		xt_qp_sq_error(qp);
@@ -410,7 +423,7 @@ static void flush_one(struct xt_qp *qp, uint32_t index)
 	struct xr_send_wqe wqe;
 	struct xt_swqe *w;
 
-	if (xt_diff(index, qp->req.loaded) < 0) {
+	if (xt_diff(index, qp->sq.loaded) < 0) {
 		w = xt_swqe(qp, index);
 		complete(qp, index, w->wr_id, w->opcode, 0, &flushed);
 		return;
@@ -425,16 +438,16 @@ static void flush_one(struct xt_qp *qp, uint32_t index)
  */
 static void complete_first(struct xt_qp *qp)
 {
-	const struct xt_wc_error error = qp->req.failure;
-	struct xt_requester *r = &qp->req;
+	struct xt_send_queue *sq = &qp->sq;
+	const struct xt_wc_error error = sq->failure;
 	struct xt_swqe *w;
 
-	r->failure.status = 0;
-	if (r->completed == r->loaded)
+	sq->failure.status = 0;
+	if (sq->completed == sq->loaded)
 		return;
-	w = xt_swqe(qp, r->completed);
+	w = xt_swqe(qp, sq->completed);
 	if (error.status) {
-		if (!complete(qp, r->completed++, w->wr_id, w->opcode, w->length, &error))
+		if (!complete(qp, sq->completed++, w->wr_id, w->opcode, w->length, &error))
 			xt_qp_completion_lost(qp);
 	} else if (w->kind == XT_KIND_LOCAL && w->executed && qp->info.state == XR_QPS_ERR) {
 		complete_one(qp);
@@ -443,16 +456,16 @@ static void complete_first(struct xt_qp *qp)
 
 bool xt_sq_flush(struct xt_qp *qp, uint32_t most)
 {
-	struct xt_requester *r = &qp->req;
+	struct xt_send_queue *sq = &qp->sq;
 
 	if (!qp->sq_ring)
 		return false;
 	/* if the producer index is corrupt, flushes up to the last valid one */
 	xt_sq_poll(qp);
 	complete_first(qp);
-	for (; r->completed != r->producer && most; r->completed++, most--)
-		flush_one(qp, r->completed);
-	r->cur = r->loaded = r->retired = r->completed;
-	xt_ring_publish(qp->sq_ring, r->completed);
-	return r->completed != r->producer;
+	for (; sq->completed != sq->producer && most; sq->completed++, most--)
+		flush_one(qp, sq->completed);
+	sq->cur = sq->loaded = sq->retired = sq->completed;
+	xt_ring_publish(qp->sq_ring, sq->completed);
+	return sq->completed != sq->producer;
 }

@@ -90,6 +90,11 @@ static inline bool xt_takes_receive(const struct xt_swqe *w)
 	return w->kind == XT_KIND_SEND || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
 }
 
+/*
+ * The QP begins to send: the first work request that has not completed gets this PSN.
+ * read_packets: of the longest READ request, in response packets
+ */
+void xt_sq_reset(struct xt_qp *qp, uint32_t psn, uint32_t read_packets);
 /* Allocates memory for xt_sq_alloc(); the engine may run meanwhile. -ENOMEM. */
 int xt_sq_prepare(struct xt_qp *qp);
 /* Allocates the private copies of entries, needed in RTS and later states. -ENOMEM. */

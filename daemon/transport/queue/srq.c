@@ -101,7 +101,7 @@ static void fail(struct xt_qp *qp)
 
 enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 {
-	struct xt_srq *srq = xt_srq_of(qp, qp->resp.srqn);
+	struct xt_srq *srq = xt_srq_of(qp, qp->rq.next_srqn);
 	struct xt_engine *e = qp->engine;
 	bool was_dead, died, reached;
 	enum xt_take took;

@@ -46,7 +46,7 @@ static bool build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_p
 
 	xt_req_data_headers(qp, at, p);
 	ok = xt_gather(qp, at->index, off, left < most ? left : most, &p->payload, &w->error);
-	if (__builtin_expect(qp->waiting.reads[XT_READS_SEND].used, false) && !off)
+	if (__builtin_expect(qp->accesses.reads[XT_READS_SEND].used, false) && !off)
 		xt_sq_read_ahead(qp, at->index);
 	return ok;
 }

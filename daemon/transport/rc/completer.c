@@ -91,8 +91,8 @@ static bool acked(struct xt_qp *qp, uint32_t psn)
 	uint32_t before = r->unacked, end;
 	struct xt_swqe *w;
 
-	while (r->retired != r->loaded) {
-		w = xt_swqe(qp, r->retired);
+	while (qp->sq.retired != qp->sq.loaded) {
+		w = xt_swqe(qp, qp->sq.retired);
 		end = w->psn + w->npsn;
 		if (xt_diff(psn, w->psn) <= 0 || xt_kind_of(w)->rd_atomic)
 			break;
@@ -129,7 +129,7 @@ static void go_on(struct xt_qp *qp)
 /* Returns true if retired work requests have not completed, so that no other one may fail. */
 static bool must_wait(const struct xt_qp *qp)
 {
-	return qp->req.completed != qp->req.retired;
+	return qp->sq.completed != qp->sq.retired;
 }
 
 /* ---- NAKs -------------------------------------------------------------------------------- */
@@ -263,7 +263,7 @@ static struct xt_swqe *expected(struct xt_qp *qp, const struct xt_rx *rx, uint32
 		}
 		return NULL;
 	}
-	return r->retired == r->loaded ? NULL : xt_swqe(qp, r->retired);
+	return qp->sq.retired == qp->sq.loaded ? NULL : xt_swqe(qp, qp->sq.retired);
 }
 
 /* Advances the oldest request by response packets, of the same request on the wire. */
@@ -345,14 +345,14 @@ static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		return bad_response(qp);
 	xt_put_begin(&put, qp, XT_REQUESTER, psn);
 	src.put = &put;
-	l = xt_swqe_sgl(qp, qp->req.retired);
+	l = xt_swqe_sgl(qp, qp->sq.retired);
 	side = xt_scatter(&l, (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error);
 	return stored(&put, w, rx->packets, side, &error);
 }
 
 enum xt_side xt_req_store_atomic(struct xt_put *put, uint64_t value, struct xt_wc_error *error)
 {
-	struct xt_sgl l = xt_swqe_sgl(put->qp, put->qp->req.retired);
+	struct xt_sgl l = xt_swqe_sgl(put->qp, put->qp->sq.retired);
 	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
 	struct xt_source src = { .seg = &seg, .put = put, .last = true };
 

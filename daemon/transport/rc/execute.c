@@ -53,7 +53,7 @@ static enum xt_outcome refuse_request(struct xt_qp *qp, struct xt_result *res, u
 	if (xt_unreliable(qp))
 		return XT_REFUSED;
 	/* a NAK acknowledges all earlier requests */
-	if (xt_posted(&qp->waiting, XT_RESPONDER))
+	if (xt_posted(&qp->accesses, XT_RESPONDER))
 		return XT_NOT_NOW;
 	refuse(qp, nak, verr);
 	return XT_REFUSED;
@@ -79,10 +79,10 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
 	};
 
 	/* receives complete in order */
-	if (xt_posted(&qp->waiting, XT_RESPONDER))
+	if (xt_posted(&qp->accesses, XT_RESPONDER))
 		return XT_NOT_NOW;
 	res->nak = nak;
-	if (!xt_list_empty(&qp->waiting.given_up))
+	if (!xt_list_empty(&qp->accesses.given_up))
 		qp->rq.failure = *error; /* xt_rq_flush() completes it when the writes have ended */
 	else
 		xt_rq_complete(qp, &cqe, false);
@@ -111,9 +111,9 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 		return -1;
 	srq = xt_srq_of(qp, srqn);
 	/* all packets of a message name the same SRQ */
-	if (!srq || (qp->resp.kind != XT_KIND_NONE && qp->resp.srqn != srqn))
+	if (!srq || (qp->resp.kind != XT_KIND_NONE && qp->rq.next_srqn != srqn))
 		return XR_NAK_INVALID_REQUEST;
-	qp->resp.srqn = srqn;
+	qp->rq.next_srqn = srqn;
 	qp->resp.pd = srq->pd;
 	return -1;
 }
@@ -191,7 +191,8 @@ static enum xt_outcome invalidate(struct xt_qp *qp, const struct xt_request *rq,
 {
 	struct xt_wc_error error = { .status = IBV_WC_REM_INV_REQ_ERR };
 	struct xt_responder *resp = &qp->resp;
-	enum xr_reason why = resp->invalidated ? XR_OK : xt_invalidate_remote(qp, rq->inv_rkey);
+	enum xr_reason why = resp->invalidated ? XR_OK
+					       : xt_invalidate_remote(qp, resp->pd, rq->inv_rkey);
 
 	if (why != XR_OK) {
 		error.verr = XR_VERR_INVALIDATE | why << 8;
@@ -211,7 +212,7 @@ enum xt_outcome xt_resp_may_complete(const struct xt_qp *qp, const struct xt_put
 	struct xt_mem_io *last = xt_put_last(put);
 
 	*write = may_post ? last : NULL;
-	if (*write || (!last && !xt_posted(&qp->waiting, XT_RESPONDER)))
+	if (*write || (!last && !xt_posted(&qp->accesses, XT_RESPONDER)))
 		return XT_ACCEPTED;
 	return last || posted ? XT_POSTED : XT_NOT_NOW;
 }

@@ -13,7 +13,7 @@ void xt_lost_begin(struct xt_qp *qp, struct xt_lost *l)
 
 	xt_early_begin(qp, XT_REQUESTER, &l->gap);
 	l->psn = l->behind = r->unacked;
-	l->index = r->retired;
+	l->index = qp->sq.retired;
 }
 
 /* Returns false behind the last gap. */
@@ -71,7 +71,7 @@ static bool next_response(struct xt_qp *qp, struct xt_lost *l, const struct xt_s
 
 	if (w->kind == XT_KIND_READ) {
 		end = l->psn + xt_req_read_span(qp, w, l->psn);
-		first = l->psn - (l->psn - w->psn) % qp->req.read_packets;
+		first = l->psn - (l->psn - w->psn) % qp->sq.read_packets;
 	}
 	*at = (struct xt_cursor){ l->index, l->psn, end - l->psn };
 	/* a request that was not executed is repeated as it was */

@@ -35,26 +35,15 @@ struct xt_sent_log {
 	} sent[XT_SENT];	   /* in this order */
 };
 
-/* The send queue and the requester, see requester.c */
+/* The requester, see requester.c */
 struct xt_requester {
-	/* SQ indices, free-running: completed <= retired <= cur <= loaded <= producer */
-	uint32_t completed; /* oldest without completion */
-	uint32_t retired;   /* oldest that the peer has not answered; differs for posted READs */
-	uint32_t cur;	    /* the one that `next` belongs to */
-	uint32_t loaded;    /* first one not copied from the ring */
-	uint32_t producer;  /* as last read */
-	struct xt_wc_error failure; /* of `completed`, until the QP is flushed; status 0: none */
-
 	/* PSNs: unacked <= next <= max */
-	uint32_t unacked;  /* oldest not acknowledged */
-	uint32_t next;	   /* to be sent next; goes back for retries */
-	uint32_t max;	   /* one beyond the highest ever sent */
-	uint32_t load_psn; /* first of the next work request that is loaded */
+	uint32_t unacked; /* oldest not acknowledged */
+	uint32_t next;	  /* to be sent next; goes back for retries */
+	uint32_t max;	  /* one beyond the highest ever sent */
 
-	uint32_t ssn;	       /* of the latest message loaded, IBTA 9.7.7.2 */
 	uint32_t lsn;	       /* last message that the peer has a receive for */
 	uint32_t rd_inflight;  /* requests in [unacked, next) that count against max_rd_atomic */
-	uint32_t rd_last;      /* SQ index behind the latest of these that was loaded */
 	uint32_t window;       /* packets that may be in flight now */
 	uint32_t most;	       /* largest window */
 	uint32_t since_ackreq; /* packets sent since the last one that requests a response */
@@ -83,10 +72,9 @@ struct xt_requester {
 	uint32_t peer_stops; /* loopback: xt_waiting.stops of the peer when writes were posted */
 	uint8_t retry_left;
 	uint8_t rnr_left;
-	uint8_t wait;	      /* enum xt_wait */
-	uint8_t probes;	      /* sent since the last progress */
-	uint8_t looks;	      /* of a loopback peer for a receive, since the last progress */
-	uint8_t read_packets; /* longest READ request on the wire, in response packets */
+	uint8_t wait;	/* enum xt_wait */
+	uint8_t probes; /* sent since the last progress */
+	uint8_t looks;	/* of a loopback peer for a receive, since the last progress */
 };
 
 /* Round-trip time of packets that request a response, see rtt.c; ns */
@@ -152,7 +140,6 @@ struct xt_responder {
 	bool comm_est;	   /* IBV_EVENT_COMM_EST was raised */
 	uint8_t rnr_timer; /* XT_ACK_DUE_RNR_NAK */
 	uint32_t pd;	   /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
-	uint32_t srqn;	   /* XRC: SRQ number of that request */
 	bool invalidated;  /* that request has invalidated its key, and is not complete */
 	bool write_failed; /* a posted write has failed. UC: and with it a message that is held */
 	uint64_t answer;   /* loopback: result of the atomic that was posted last */

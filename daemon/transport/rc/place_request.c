@@ -286,7 +286,7 @@ bool xt_place_request(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 	struct range r;
 
 	/* earlier writes of a program's private memory come first */
-	if (qp->info.type == XR_QPT_XRC_RECV || xt_posted(&qp->waiting, XT_RESPONDER))
+	if (qp->info.type == XR_QPT_XRC_RECV || xt_posted(&qp->accesses, XT_RESPONDER))
 		return false;
 	k = known_of(qp);
 	if (!k || !follow(qp, k, rx, psn))

@@ -8,14 +8,14 @@
 
 bool xt_place_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
-	const struct xt_requester *r = &qp->req;
-	const struct xt_swqe *w = xt_swqe(qp, r->retired);
+	const struct xt_send_queue *sq = &qp->sq;
+	const struct xt_swqe *w = xt_swqe(qp, sq->retired);
 	uint32_t i = psn - w->psn;
 	struct xt_sgl l;
 
-	if (r->retired == r->loaded || xt_posted(&qp->waiting, XT_REQUESTER) ||
+	if (sq->retired == sq->loaded || xt_posted(&qp->accesses, XT_REQUESTER) ||
 	    xt_kind_of(w)->response != XT_RESPONSE_READ || i + 1 >= w->npsn || rx->len != qp->mtu)
 		return false;
-	l = xt_swqe_sgl(qp, r->retired);
+	l = xt_swqe_sgl(qp, sq->retired);
 	return xt_scatter_mapped(&l, (uint64_t)i << qp->mtu_shift, rx);
 }

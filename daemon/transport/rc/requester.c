@@ -71,19 +71,12 @@ void xt_req_reset(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 	const struct xr_qp_attr *attr = &qp->attr;
-	uint32_t producer = r->producer, completed = r->completed;
 
+	xt_sq_reset(qp, attr->sq_psn, read_packets(qp));
 	*r = (struct xt_requester){
-		.completed = completed,
-		.retired = completed,
-		.cur = completed,
-		.loaded = completed,
-		.producer = producer,
 		.unacked = attr->sq_psn,
 		.next = attr->sq_psn,
 		.max = attr->sq_psn,
-		.load_psn = attr->sq_psn,
-		.rd_last = completed,
 		.window = qp->engine->tuning.first_window,
 		.most = most_in_flight(qp),
 		.since_ackreq = XT_ACK_EVERY,
@@ -96,20 +89,20 @@ void xt_req_reset(struct xt_qp *qp)
 		.run = 1,
 		.retry_left = attr->retry_cnt,
 		.rnr_left = attr->rnr_retry,
-		.read_packets = read_packets(qp),
 	};
 	xt_rtt_reset(qp);
 }
 
 void xt_req_check_drained(struct xt_qp *qp)
 {
+	const struct xt_send_queue *sq = &qp->sq;
 	struct xt_requester *r = &qp->req;
 
 	if (qp->info.state != XR_QPS_SQD || qp->drained)
 		return;
 	/* WRs that are loaded but not begun need not complete */
-	if (r->unacked != r->max || r->completed != r->retired ||
-	    (r->retired != r->loaded && xt_swqe(qp, r->retired)->psn != r->unacked))
+	if (r->unacked != r->max || sq->completed != sq->retired ||
+	    (sq->retired != sq->loaded && xt_swqe(qp, sq->retired)->psn != r->unacked))
 		return;
 	qp->drained = true;
 	if (qp->attr.en_sqd_async_notify)
@@ -170,14 +163,13 @@ static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 	if (qp->info.state == XR_QPS_SQD && r->next == r->max)
 		return false;
 	/* IBTA 10.6.5.1: earlier WRs may still need the key, for a retry or for READ data */
-	if (w->opcode == XR_WR_LOCAL_INV && r->cur != r->completed)
+	if (w->opcode == XR_WR_LOCAL_INV && qp->sq.cur != qp->sq.completed)
 		return false;
-	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->completed, w->rd_before) >= 0;
+	return !(w->flags & XR_SEND_FENCE) || xt_diff(qp->sq.completed, w->rd_before) >= 0;
 }
 
 bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 {
-	struct xt_requester *r = &qp->req;
 
 	if (!w->executed) {
 		if (!begin_allowed(qp, w))
@@ -192,7 +184,7 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 		return false;
 	}
 	w->done = true;
-	return r->cur++ != r->retired || xt_sq_retire(qp);
+	return qp->sq.cur++ != qp->sq.retired || xt_sq_retire(qp);
 }
 
 static bool flow_full(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t inflight,
@@ -294,7 +286,7 @@ static bool build_next(struct xt_qp *qp, struct xt_swqe *w, uint32_t n, struct x
 		       uint32_t budget)
 {
 	struct xt_requester *r = &qp->req;
-	const struct xt_cursor at = { r->cur, r->next, n };
+	const struct xt_cursor at = { qp->sq.cur, r->next, n };
 
 	if (!build(qp, &at, p))
 		return false;
@@ -329,7 +321,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, uint32_t n, const st
 	}
 	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p->ext_len + p->payload.len));
 	if (r->next == w->psn + w->npsn)
-		r->cur++;
+		qp->sq.cur++;
 }
 
 /*
@@ -437,9 +429,9 @@ static uint32_t run_lost(struct xt_qp *qp, uint32_t budget, bool *more, bool *bl
 static void request_ack(struct xt_qp *qp, bool *more)
 {
 	struct xt_requester *r = &qp->req;
-	bool begun = r->next != xt_swqe(qp, r->cur)->psn;
+	bool begun = r->next != xt_swqe(qp, qp->sq.cur)->psn;
 	/* only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one */
-	const struct xt_cursor at = { begun ? r->cur : r->cur - 1, r->next - 1, 1 };
+	const struct xt_cursor at = { begun ? qp->sq.cur : qp->sq.cur - 1, r->next - 1, 1 };
 
 	switch (send_again(qp, &at, true)) {
 	case AGAIN_SENT:
@@ -472,7 +464,8 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			if (xt_req_resend_ackreq(qp))
 				continue;
 			/* a WR fails after all earlier ones; in SQD it is not begun */
-			if (r->cur != r->completed || (r->next == w->psn && !begin_allowed(qp, w)))
+			if (qp->sq.cur != qp->sq.completed ||
+			    (r->next == w->psn && !begin_allowed(qp, w)))
 				break;
 			xt_sq_fail(qp, w->error);
 			return cost;

@@ -15,7 +15,7 @@ void xt_req_check_drained(struct xt_qp *qp);
 static inline uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w,
 					uint32_t psn)
 {
-	uint32_t packets = qp->req.read_packets;
+	uint32_t packets = qp->sq.read_packets;
 	uint32_t to_boundary = packets - (psn - w->psn) % packets;
 	uint32_t left = w->npsn - (psn - w->psn);
 

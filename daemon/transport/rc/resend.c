@@ -104,7 +104,7 @@ void xt_req_go_back(struct xt_qp *qp)
 
 	/* Acknowledged WRs are retired, so `unacked` belongs to the oldest WR left. */
 	r->next = r->unacked;
-	r->cur = r->retired;
+	qp->sq.cur = qp->sq.retired;
 	r->sent.count = 0;
 	r->resend = r->probe = false;
 	r->lost = r->executed;
@@ -124,15 +124,16 @@ void xt_req_go_back(struct xt_qp *qp)
 
 bool xt_req_resend_ackreq(struct xt_qp *qp)
 {
+	struct xt_send_queue *sq = &qp->sq;
 	struct xt_requester *r = &qp->req;
-	const struct xt_swqe *w = xt_swqe(qp, r->cur);
-	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
+	const struct xt_swqe *w = xt_swqe(qp, sq->cur);
+	uint32_t begun = sq->cur == sq->loaded ? 0 : r->next - w->psn;
 
 	/* since_ackreq also counts the packets of `cur` that were already sent */
-	if (qp->path.loopback || r->cur == r->retired || r->since_ackreq <= begun)
+	if (qp->path.loopback || sq->cur == sq->retired || r->since_ackreq <= begun)
 		return false;
 	/* Only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one. */
-	w = xt_swqe(qp, --r->cur);
+	w = xt_swqe(qp, --sq->cur);
 	r->next = w->psn + w->npsn - 1;
 	return true;
 }
@@ -163,7 +164,7 @@ static bool use_retry(struct xt_qp *qp)
 	struct xt_requester *r = &qp->req;
 
 	/* earlier ones have to complete first, whose data is being stored */
-	if (!r->retry_left && r->completed != r->retired) {
+	if (!r->retry_left && qp->sq.completed != qp->sq.retired) {
 		xt_req_arm_ack_timer(qp);
 		return false;
 	}
@@ -311,7 +312,7 @@ static bool waits_for_memory(const struct xt_qp *qp)
 	const struct xt_requester *r = &qp->req;
 
 	return qp->waiting.held[XT_REQUESTER] ||
-	       (qp->waiting.reads[XT_READS_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
+	       (qp->accesses.reads[XT_READS_SEND].waits && xt_diff(r->ackreq_psn, r->unacked) < 0);
 }
 
 /*

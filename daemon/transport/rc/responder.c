@@ -8,6 +8,7 @@
 #include "responder.h"
 #include "responses.h"
 #include "daemon/transport/queue/rq.h"
+#include "daemon/transport/waiting/posted.h"
 #include "daemon/transport/queue/wr_kind.h"
 
 /* Packets without AckReq after which an ACK is sent anyway */
@@ -31,6 +32,24 @@ void xt_resp_established(struct xt_qp *qp)
 		return;
 	qp->resp.comm_est = true;
 	xt_event(qp, IBV_EVENT_COMM_EST);
+}
+
+void xt_resp_begin_put(struct xt_put *put, struct xt_qp *qp)
+{
+	xt_put_begin(put, qp, XT_RESPONDER, qp->resp.epsn);
+	put->msn = qp->resp.msn;
+}
+
+uint32_t xt_resp_done_psn(const struct xt_qp *qp)
+{
+	const struct xt_responder *resp = &qp->resp;
+
+	/* what was posted behind the write that failed is given up already */
+	if (resp->write_failed && !xt_unreliable(qp))
+		return resp->nak_psn;
+	if (xt_posted(&qp->accesses, XT_RESPONDER))
+		return xt_posted_first(&qp->accesses, XT_RESPONDER);
+	return resp->epsn;
 }
 
 void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_put *put,
@@ -60,7 +79,7 @@ void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_put *put,
 		},
 		.posted = rx->posted,
 	};
-	xt_put_begin(put, qp, XT_RESPONDER, qp->resp.epsn);
+	xt_resp_begin_put(put, qp);
 	put->kind = xt_op_kinds[rx->opcode];
 	if (rx->flags & XR_EXT_XRCETH) {
 		memcpy(&xrceth, ext, sizeof(xrceth));

@@ -19,6 +19,10 @@ void xt_resp_nak_posted(struct xt_qp *qp, const struct xt_mem_io *io);
 /* Reads the fields of a packet, and begins the put of its payload. */
 void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_put *put,
 		   struct xt_request *rq);
+/* Begins the put of a request of the peer, or of a piece over loopback. */
+void xt_resp_begin_put(struct xt_put *put, struct xt_qp *qp);
+/* Returns the PSN behind the requests whose data is in memory. */
+uint32_t xt_resp_done_psn(const struct xt_qp *qp);
 /* Handles the first packet of the peer: raises IBV_EVENT_COMM_EST in RTR. */
 void xt_resp_established(struct xt_qp *qp);
 

@@ -181,8 +181,9 @@ static bool send_ack(struct xt_qp *qp)
 	uint32_t psn = resp->epsn, msn = resp->msn;
 	uint8_t due = resp->ack_due;
 
-	if (xt_posted(&qp->waiting, XT_RESPONDER)) {
-		psn = xt_posted_psn(qp, &msn);
+	if (xt_posted(&qp->accesses, XT_RESPONDER)) {
+		psn = xt_posted_first(&qp->accesses, XT_RESPONDER);
+		msn = xt_posted_msn(&qp->accesses);
 		if (due != XT_ACK_DUE_ACK || !worth_ack(qp, psn))
 			return true; /* sent when more of the data is in memory */
 	}
@@ -227,7 +228,7 @@ static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, uint3
 		.len = len,
 	};
 	const struct xt_fetch f = {
-		.reads = &qp->waiting.reads[XT_READS_RESPOND],
+		.reads = &qp->accesses.reads[XT_READS_RESPOND],
 		.item = index,
 		.psn = rd->psn + pos,
 		.rest = left,
@@ -280,14 +281,14 @@ static bool fetch_read(struct xt_qp *qp, struct xt_reads *ahead)
  */
 static void read_ahead(struct xt_qp *qp)
 {
-	struct xt_reads *ahead = &qp->waiting.reads[XT_READS_RESPOND_AHEAD];
+	struct xt_reads *ahead = &qp->accesses.reads[XT_READS_RESPOND_AHEAD];
 	struct xt_responder *resp = &qp->resp;
 	struct xt_mem_at at;
 
 	if (resp->rd_cur + 1 == resp->rd_tail ||
 	    !xt_reads_look_ahead(ahead, resp->rd_cur, resp->rd_tail) ||
 	    !xt_reads_may_fetch(ahead, resp->rd_tail) ||
-	    !xt_reads_all(&qp->waiting.reads[XT_READS_RESPOND], resp->rd_cur) ||
+	    !xt_reads_all(&qp->accesses.reads[XT_READS_RESPOND], resp->rd_cur) ||
 	    !waits(qp, xt_rd_at(qp, resp->rd_cur), &at))
 		return;
 	while (xt_reads_may_fetch(ahead, resp->rd_tail) && fetch_read(qp, ahead))
@@ -411,10 +412,10 @@ static enum sent send_response(struct xt_qp *qp, uint32_t *packets)
 	xt_packet_init(&p, response_opcode(rd, at, 1), rd->psn + at->next);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
-	qp->waiting.reads[XT_READS_RESPOND].repeats = at != &fresh;
+	qp->accesses.reads[XT_READS_RESPOND].repeats = at != &fresh;
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_READ)
 		nak = gather_response(qp, at->index, at->next, 1, &p.payload);
-	if (__builtin_expect(qp->waiting.reads[XT_READS_RESPOND].used, false) && nak < 0 &&
+	if (__builtin_expect(qp->accesses.reads[XT_READS_RESPOND].used, false) && nak < 0 &&
 	    at == &fresh)
 		read_ahead(qp);
 	if (nak >= 0) {
@@ -440,8 +441,8 @@ static bool is_behind_posted(struct xt_qp *qp)
 {
 	const struct xt_responder *resp = &qp->resp;
 
-	return xt_posted(&qp->waiting, XT_RESPONDER) && resp->rd_cur != resp->rd_tail &&
-	       xt_diff(xt_posted_first(&qp->waiting, XT_RESPONDER),
+	return xt_posted(&qp->accesses, XT_RESPONDER) && resp->rd_cur != resp->rd_tail &&
+	       xt_diff(xt_posted_first(&qp->accesses, XT_RESPONDER),
 		       xt_rd_at(qp, resp->rd_cur)->psn) <= 0;
 }
 

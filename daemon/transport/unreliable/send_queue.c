@@ -12,7 +12,7 @@ bool xt_unreliable_finish(struct xt_qp *qp, const struct xt_swqe *w)
 	struct xt_requester *r = &qp->req;
 
 	r->unacked = r->next = r->max = w->psn + w->npsn;
-	r->cur = r->retired + 1;
+	qp->sq.cur = qp->sq.retired + 1;
 	if (!xt_sq_retire(qp))
 		return false;
 	xt_req_check_drained(qp);

@@ -32,7 +32,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			continue;
 		}
 		xt_packet_init(&p, 0, r->next);
-		if (!xt_req_build(qp, &(struct xt_cursor){ r->cur, r->next, 1 }, &p)) {
+		if (!xt_req_build(qp, &(struct xt_cursor){ qp->sq.cur, r->next, 1 }, &p)) {
 			if (w->error.status)
 				continue;
 			break; /* its payload is being read */

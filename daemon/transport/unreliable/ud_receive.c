@@ -116,7 +116,7 @@ static enum xt_outcome received(struct xt_qp *qp, const struct xt_datagram *d, e
 		return outcome;
 	}
 	/* receives complete in order */
-	if (xt_posted(&qp->waiting, XT_RESPONDER))
+	if (xt_posted(&qp->accesses, XT_RESPONDER))
 		return XT_NOT_NOW;
 	fail_receive(qp, error);
 	return XT_REFUSED;
@@ -157,7 +157,7 @@ static enum xt_outcome deliver(struct xt_qp *qp, struct xt_datagram *d, struct x
 	enum xt_outcome outcome;
 	struct xt_put put;
 
-	xt_put_begin(&put, qp, XT_RESPONDER, qp->resp.epsn);
+	xt_resp_begin_put(&put, qp);
 	put.kind = XT_KIND_SEND;
 	d->src.put = &put;
 	d->src.last = true;

@@ -41,10 +41,10 @@ static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct 
 /* Collects the payload. Sets w->error if its memory cannot be read. */
 static enum step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
-	bool gathered = xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error);
+	bool gathered = xt_gather(qp, qp->sq.retired, 0, w->length, &p->payload, &w->error);
 
-	if (__builtin_expect(qp->waiting.reads[XT_READS_SEND].used, false))
-		xt_sq_read_ahead(qp, qp->req.retired);
+	if (__builtin_expect(qp->accesses.reads[XT_READS_SEND].used, false))
+		xt_sq_read_ahead(qp, qp->sq.retired);
 	if (gathered)
 		return STEP_ON;
 	return w->error.status ? STEP_ON : STEP_WAIT;
@@ -68,7 +68,7 @@ static void wake_receiver(const struct xt_qp *qp, const struct xt_qp *to)
 	const struct xt_engine *e = qp->engine;
 
 	if (to->engine != e && e->ops->wake &&
-	    (xt_keeps(&to->waiting, XT_RESPONDER) || xt_posted(&to->waiting, XT_RESPONDER)))
+	    (xt_keeps(&to->waiting, XT_RESPONDER) || xt_posted(&to->accesses, XT_RESPONDER)))
 		e->ops->wake(e->ctx, to->engine);
 }
 
@@ -79,7 +79,7 @@ static void wake_receiver(const struct xt_qp *qp, const struct xt_qp *to)
 static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, struct xt_qp *to)
 {
 	struct xt_datagram d = {
-		.src = { .qp = qp, .index = qp->req.retired },
+		.src = { .qp = qp, .index = qp->sq.retired },
 		.len = w->length,
 		.qkey = w->remote_qkey,
 		.src_qpn = qp->info.qpn,
@@ -112,7 +112,7 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
-	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
+	struct xt_sgl l = xt_swqe_sgl(qp, qp->sq.retired);
 	enum step step;
 
 	if (!peer && qp->engine->tuning.shares_addresses)
@@ -122,7 +122,7 @@ static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 		return STEP_ON;
 	if (!peer || peer->info.type != XR_QPT_UD)
 		return STEP_ON;
-	if (!xt_wqe_is_mapped(qp, qp->req.retired)) {
+	if (!xt_wqe_is_mapped(qp, qp->sq.retired)) {
 		step = gather(qp, w, p);
 		if (step != STEP_ON || w->error.status)
 			return step;
@@ -130,7 +130,7 @@ static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 	if (!xt_engine_enter(qp->engine, peer->engine))
 		return STEP_BUSY;
 	if (__builtin_expect(qp->engine->show_len, 0))
-		xt_show_datagram(qp, p, qp->req.retired);
+		xt_show_datagram(qp, p, qp->sq.retired);
 	send_copy(qp, w, p, peer);
 	xt_engine_leave(qp->engine, peer->engine);
 	return STEP_ON;

@@ -34,6 +34,14 @@ static inline void xt_kept_put_in(struct xt_qp *qp, struct xt_list *before, stru
 	qp->waiting.busy = true;
 }
 
+/* To be called when packets were taken out. */
+static inline void xt_kept_update(struct xt_qp *qp)
+{
+	struct xt_waiting *p = &qp->waiting;
+
+	p->busy = !xt_list_empty(&p->kept[XT_RESPONDER]) || !xt_list_empty(&p->kept[XT_REQUESTER]);
+}
+
 static inline void xt_kept_free(struct xt_qp *qp, struct xt_kept *item)
 {
 	qp->flow->kept[item->size]--;

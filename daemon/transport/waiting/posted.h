@@ -23,24 +23,27 @@
 #include "waiting.h"
 
 /* Returns true if writes of that side are posted. */
-static inline bool xt_posted(const struct xt_waiting *p, enum xt_qp_side side)
+static inline bool xt_posted(const struct xt_accesses *a, enum xt_qp_side side)
 {
-	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->posted[side]);
+	return __builtin_expect(a->busy, false) && !xt_list_empty(&a->posted[side]);
 }
 
 /* Returns the PSN of the first of them. */
-static inline uint32_t xt_posted_first(const struct xt_waiting *p, enum xt_qp_side side)
+static inline uint32_t xt_posted_first(const struct xt_accesses *a, enum xt_qp_side side)
 {
-	return XT_IO_OF(p->posted[side].next)->psn;
+	return XT_IO_OF(a->posted[side].next)->psn;
 }
 
-/*
- * Returns the oldest PSN whose data is not in memory, or the expected PSN. Sets *msn to the MSN
- * before that request.
- */
-uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn);
+/* Returns the number of the messages before the first one of the responder. */
+static inline uint32_t xt_posted_msn(const struct xt_accesses *a)
+{
+	return XT_IO_OF(a->posted[XT_RESPONDER].next)->msn;
+}
+
 /* Takes the first one from its list. It has ended, or is given up. */
 void xt_posted_remove(struct xt_qp *qp, struct xt_mem_io *io);
+/* To be called when some were removed. */
+void xt_posted_update(struct xt_qp *qp);
 /* Releases the posted writes of a side; those not finished are given up. */
 void xt_posted_free(struct xt_qp *qp, enum xt_qp_side side);
 

@@ -7,20 +7,11 @@
 void xt_waiting_init(struct xt_qp *qp)
 {
 	struct xt_waiting *p = &qp->waiting;
-	unsigned i;
 
 	p->stopped = true;
-	xt_list_init(&p->resume_link);
 	xt_list_init(&p->known);
-	xt_list_init(&p->given_up);
-	for (i = 0; i < XT_QP_SIDES; i++) {
+	for (unsigned i = 0; i < XT_QP_SIDES; i++)
 		xt_list_init(&p->kept[i]);
-		xt_list_init(&p->posted[i]);
-		xt_list_init(&p->room[i].link);
-		p->room[i].qp = qp;
-	}
-	for (i = 0; i < XT_READS; i++)
-		xt_reads_init(&p->reads[i], qp, i);
 }
 
 void xt_waiting_begin(struct xt_qp *qp)
@@ -28,31 +19,23 @@ void xt_waiting_begin(struct xt_qp *qp)
 	qp->waiting.stopped = false;
 }
 
-/* Posted writes behind one that failed are given up already. */
-static void note_stop(struct xt_qp *qp)
+static void note_stop(struct xt_waiting *p, uint32_t done_psn)
 {
-	struct xt_waiting *p = &qp->waiting;
-	bool failed = qp->resp.write_failed && !xt_unreliable(qp);
-	uint32_t msn;
-
 	if (p->stopped)
 		return;
 	p->stopped = true;
 	p->stops++;
-	p->stopped_psn = failed ? qp->resp.nak_psn : xt_posted_psn(qp, &msn);
+	p->stopped_psn = done_psn;
 }
 
-void xt_waiting_stop(struct xt_qp *qp)
+void xt_waiting_stop(struct xt_qp *qp, uint32_t done_psn)
 {
 	struct xt_waiting *p = &qp->waiting;
 	unsigned i;
 
-	note_stop(qp);
-	xt_list_del(&p->resume_link);
-	for (i = 0; i < XT_READS; i++)
-		xt_reads_end(&p->reads[i]);
+	note_stop(p, done_psn);
+	xt_accesses_stop(qp);
 	for (i = 0; i < XT_QP_SIDES; i++) {
-		xt_list_del(&p->room[i].link);
 		xt_posted_free(qp, i);
 		xt_list_move_all(&qp->engine->dropped, &p->kept[i]);
 		p->held[i] = false;

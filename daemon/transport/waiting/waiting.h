@@ -14,8 +14,7 @@
 #define XT_WAITING_H
 
 #include "daemon/transport/base/list.h"
-#include "daemon/transport/memory/put.h"
-#include "daemon/transport/memory/reads.h"
+#include "daemon/transport/memory/part.h"
 #include "kept_pool.h"
 
 struct xt_engine;
@@ -25,28 +24,24 @@ struct xt_flow;
 #define XT_KEPT_QP_MAX 512
 
 struct xt_waiting {
-	bool busy;			     /* packets are kept, or writes posted */
-	struct xt_list kept[XT_QP_SIDES];    /* struct xt_kept in the order of their execution */
-	bool held[XT_QP_SIDES];		     /* the first of them is */
-	struct xt_list known;		     /* one struct xt_known or none, see place_request.c */
-	uint32_t blocks[XT_KEPT_SIZES];	     /* of packets */
-	struct xt_list posted[XT_QP_SIDES];  /* struct xt_mem_io, in the order of PSNs */
-	uint32_t posted_mapped[XT_QP_SIDES]; /* number of these to mapped memory */
-	const struct xt_mem *posted_to[XT_QP_SIDES]; /* the region of all of them; NULL: several */
-	bool stopped;		 /* the QP has received nothing since the last stop */
-	uint32_t stops;		 /* how often it was stopped after it may have received */
-	uint32_t stopped_psn;	 /* PSN behind the data that was in memory then */
-	struct xt_list given_up; /* struct xt_mem_io: writes that are being executed */
-	struct xt_room room[XT_QP_SIDES];
-	struct xt_reads reads[XT_READS];
-	struct xt_list resume_link; /* in engine->resumed */
+	bool busy;			  /* packets are kept */
+	struct xt_list kept[XT_QP_SIDES]; /* struct xt_kept in the order of their execution */
+	bool held[XT_QP_SIDES];		  /* the first of them is */
+	struct xt_list known;		  /* one struct xt_known or none, see place_request.c */
+	uint32_t blocks[XT_KEPT_SIZES];	  /* of packets */
+	bool stopped;			  /* the QP has received nothing since the last stop */
+	uint32_t stops;			  /* how often it was stopped after it may have received */
+	uint32_t stopped_psn;		  /* PSN behind the data that was in memory then */
 };
 
 void xt_waiting_init(struct xt_qp *qp);
 /* The QP receives from now on. */
 void xt_waiting_begin(struct xt_qp *qp);
-/* Gives up all accesses and drops all packets, which xt_kept_free_dropped() frees. */
-void xt_waiting_stop(struct xt_qp *qp);
+/*
+ * Gives up all accesses and drops all packets, which xt_kept_free_dropped() frees. done_psn: PSN
+ * behind the data that is in memory
+ */
+void xt_waiting_stop(struct xt_qp *qp, uint32_t done_psn);
 /* Frees the blocks of up to @most packets that were dropped. */
 void xt_kept_free_dropped(struct xt_engine *e, unsigned most);
 
