@@ -4,7 +4,7 @@
  * leave out, and nothing else.
  *
  *   floor SECONDS frames NETNS-FILE IF NETNS-FILE IF FRAME PAYLOAD MEMORY
- *   floor SECONDS gso NETNS-FILE IF NETNS-FILE IF PAYLOAD MEMORY DROP REORDER
+ *   floor SECONDS gso NETNS-FILE IF NETNS-FILE IF PAYLOAD MEMORY DROP REORDER FIRST
  *
  * A worker copies PAYLOAD bytes of a message of 64 KiB into each frame of FRAME bytes and adds a
  * CRC. The worker of the other side checks the CRC, copies the payload to memory, and acknowledges
@@ -17,7 +17,9 @@
  *
  * With gso, frames are GSO frames of such packets with PAYLOAD bytes each, in generic XDP
  * (docs/gso.md). Of 1000 packets to and from the receiver, DROP are lost there, and REORDER held
- * back for up to 50 us. The receiver places packets that come early, and sends a NAK at once for
+ * back for up to 50 us. The FIRST packets of each message have a frame of their own, as the first
+ * packet of a WRITE is longer than the others, so a GSO frame ends behind it or the next one; 0:
+ * none have. The receiver places packets that come early, and sends a NAK at once for
  * the first one that is missing (floor_repeat.h). All figures are of packets then, and three more
  * are printed: frames for 1000 packets, mean number of packets on their way when one is sent again
  * after a NAK, and mean time in ns until a missing packet has come.
@@ -112,7 +114,7 @@ static bool measure(uint64_t duration, const char *what, char **args, int n)
 		floor_frames(args, duration, args + 4);
 	else if (!strcmp(what, "socket") && n == 6)
 		floor_socket(args, duration, args + 4);
-	else if (!strcmp(what, "gso") && n == 8)
+	else if (!strcmp(what, "gso") && n == 9)
 		floor_gso(args, duration, args + 4);
 	else
 		return false;
@@ -132,6 +134,7 @@ int main(int argc, char **argv)
 			"       floor SECONDS words|writes|placed|direct|tcp NETNS IF NETNS IF\n"
 			"       floor SECONDS frames NETNS IF NETNS IF FRAME PAYLOAD MEMORY\n"
 			"       floor SECONDS socket NETNS IF NETNS IF PAYLOAD MEMORY\n"
-			"       floor SECONDS gso NETNS IF NETNS IF PAYLOAD MEMORY DROP REORDER\n");
+			"       floor SECONDS gso NETNS IF NETNS IF PAYLOAD MEMORY DROP REORDER "
+			"FIRST\n");
 	return 2;
 }

@@ -49,6 +49,7 @@ struct gso {
 	uint8_t *memory;
 	uint32_t memory_size;
 	uint32_t packets; /* of a frame, at most */
+	uint32_t first;	  /* packets of a message that have a frame of their own; 0: none */
 	struct repeat_sender sender;
 	struct repeat_receiver receiver;
 	struct faults faults;
@@ -111,13 +112,32 @@ static void build_packet(const struct gso *s, uint64_t number, uint8_t *to)
 	memcpy(to + BTH + s->stream.payload, &crc, CRC_SIZE);
 }
 
+static uint32_t least(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Returns the most packets of the next frame. A frame with the first packets of a message ends
+ * behind them, and one with the others behind the last: as the first packet of a WRITE is longer.
+ */
+static uint32_t most_packets(const struct gso *s)
+{
+	uint32_t message = MESSAGE / s->stream.payload, at = s->sender.next % message;
+
+	if (!s->first)
+		return s->packets;
+	return least(s->packets, (at < s->first ? s->first : message) - at);
+}
+
 /* After a NAK, the packet that is missing leaves first, and new ones share its frame. */
 static uint32_t send_frame(struct stream *stream)
 {
 	struct gso *s = (struct gso *)stream;
 	uint64_t in_flight = s->sender.next - stream->acked, numbers[MAX_PACKETS];
 	uint32_t size = packet_size(s);
-	uint32_t n = repeat_choose(&s->sender, stream->acked, stream->asked, s->packets, numbers);
+	uint32_t n = repeat_choose(&s->sender, stream->acked, stream->asked, most_packets(s),
+				   numbers);
 	struct iovec iov[] = {
 		{ &s->headers, sizeof(s->headers) },
 		{ s->staging, (size_t)size * n },
@@ -140,11 +160,6 @@ static uint32_t send_frame(struct stream *stream)
 }
 
 /* ---- receiver -------------------------------------------------------------------------------- */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
 
 static void arrived(struct gso *s, uint64_t number)
 {
@@ -288,6 +303,7 @@ void floor_gso(char **where, uint64_t duration, char **args)
 		.faults = { .drop = (uint32_t)atoi(args[2]),
 			    .reorder = (uint32_t)atoi(args[3]),
 			    .random = now_ns() },
+		.first = (uint32_t)atoi(args[4]),
 	};
 
 	if (!s.stream.payload || s.stream.payload > MAX_DATAGRAM / 2 || MESSAGE % s.stream.payload)

@@ -254,11 +254,12 @@ class Floor:
 class FloorGso(Floor):
     """The same with GSO frames of as many packets as fit into one, and selective repeat.
 
-    payload: of a packet; drop, reorder: so many of 1000 packets are lost, or overtaken by others, at the receiver
+    payload: of a packet; drop, reorder: so many of 1000 packets are lost, or overtaken by others, at the receiver; first: so
+    many packets of each message of 64 KiB have a frame of their own
     """
 
-    def __init__(self, payload, memory=64 * KI, drop=0, reorder=0):
-        self.payload, self.arguments = payload, ("gso", payload, memory, drop, reorder)
+    def __init__(self, payload, memory=64 * KI, drop=0, reorder=0, first=0):
+        self.payload, self.arguments = payload, ("gso", payload, memory, drop, reorder, first)
 
     def details(self, frames, in_flight, gap_ns):
         return {"frames": frames, "in_flight": in_flight, "gap_us": gap_ns / 1e3}

@@ -59,7 +59,8 @@ def _throughput(verb, at_4_kib):
     fall = [of(f"{verb}-64k", ">=", 1.0)]
     return [
         row(f"{verb}-4k", group, Bandwidth(program, 4 * KI), WIDE, of("frames-4170", ">=", at_4_kib)),
-        row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, of("floor-gso"), *tcp),
+        row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, of("floor-gso"),
+            *([] if verb == "send" else [of("floor-gso-writes", ">=", 0.75)]), *tcp),
         row(f"{verb}-1m", group, Bandwidth(program, MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
         row(f"{verb}-8m", group, Bandwidth(program, 8 * MI), WIDE, of("frames-4170", ">=", 0.65), of("floor-gso-8m"), *fall),
     ]
@@ -231,6 +232,7 @@ ROWS = [
     row("floor-8m", "ceiling", Floor(4170, 4096, 8 * MI), BARE, of("floor-4170")),
     # the same with GSO frames
     row("floor-gso", "ceiling", FloorGso(4096), BARE, of("floor-4170")),
+    row("floor-gso-writes", "ceiling", FloorGso(4096, first=2), BARE, of("floor-gso")),
     row("floor-gso-8m", "ceiling", FloorGso(4096, 8 * MI), BARE, of("floor-gso")),
     row("floor-82", "ceiling", FloorRate(82, 8), BARE),
     row("tcp-64k", "ceiling", Tcp(64 * KI), WIDE),

@@ -47,7 +47,7 @@ struct xt_swqe {
 	uint32_t ah;	 /* UD: handle */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey;
-	uint32_t rd_before; /* xt_requester.rd_last before this one, for fences */
+	uint32_t rd_before; /* xt_send_queue.rd_last before this one, for fences */
 	union {
 		__be32 imm;
 		uint32_t inv_rkey;
