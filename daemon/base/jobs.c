@@ -84,7 +84,6 @@ static void wake_loop(struct xd_jobs *jobs)
 	(void)!write(jobs->eventfd, &one, sizeof(one)); /* EAGAIN: an event is pending anyway */
 }
 
-/* The control thread is woken when the lock is free: it would wait for the lock at once. */
 static void run_one(struct xd_jobs *jobs, struct xd_job *job)
 {
 	pthread_mutex_unlock(&jobs->lock);
@@ -92,9 +91,7 @@ static void run_one(struct xd_jobs *jobs, struct xd_job *job)
 	pthread_mutex_lock(&jobs->lock);
 	queue_put(&jobs->done, job);
 	pthread_cond_broadcast(&jobs->progress);
-	pthread_mutex_unlock(&jobs->lock);
 	wake_loop(jobs);
-	pthread_mutex_lock(&jobs->lock);
 }
 
 /* A thread that takes a job while no other one is idle starts another. */
@@ -223,6 +220,6 @@ void xd_jobs_add(struct xd_jobs *jobs, struct xd_job *job)
 	pthread_mutex_lock(&jobs->lock);
 	jobs->unfinished++;
 	queue_put(&jobs->todo, job);
-	pthread_mutex_unlock(&jobs->lock);
 	pthread_cond_signal(&jobs->work);
+	pthread_mutex_unlock(&jobs->lock);
 }
