@@ -97,7 +97,7 @@ static void receive(struct xd_worker *w, struct round *r)
 	unsigned int batches = xt_engine_short_rounds(w->engine) ? 1 : RX_BATCHES;
 	unsigned int n, i;
 
-	for (i = 0; i < batches && (!i || !xd_worker_hurried(w)); i++) {
+	for (i = 0; i < batches; i++) {
 		n = xd_socket_recv(w->socket, w->frames, XD_BATCH, w->now);
 		if (!n)
 			break;
@@ -198,8 +198,7 @@ static void wake_movers(struct xd_worker *w)
  */
 static void send_packets(struct xd_worker *w)
 {
-	bool more = w->deadline <= w->now && !xt_engine_competes(w->engine) &&
-		    !xd_worker_hurried(w);
+	bool more = w->deadline <= w->now && !xt_engine_competes(w->engine);
 
 	xd_socket_tx_flush(w->socket, more);
 }

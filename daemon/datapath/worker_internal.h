@@ -199,14 +199,6 @@ void xd_worker_capture_round(struct xd_worker *w);
 
 /* Blocks while the control thread pauses the worker. */
 void xd_worker_wait_paused(struct xd_worker *w);
-/*
- * Returns true if the round should end soon: the control thread waits for that, or another worker
- * may, as this one has not got a lock that it wanted.
- */
-static inline bool xd_worker_hurried(const struct xd_worker *w)
-{
-	return __atomic_load_n(&w->pause, __ATOMIC_RELAXED) || w->gave_up;
-}
 /* Ends xd_worker_wait_paused(), after w->pause was cleared. */
 void xd_worker_unpause(struct xd_worker *w);
 /* Spins one step; returns false if the worker should sleep instead. */

@@ -137,11 +137,6 @@ static void op_wake(void *ctx, struct xt_engine *other)
 	xd_worker_wake(xt_engine_ctx(other));
 }
 
-static bool op_hurry(void *ctx)
-{
-	return xd_worker_hurried(ctx);
-}
-
 /* ---- keys -------------------------------------------------------------------------------- */
 
 /*
@@ -179,7 +174,6 @@ const struct xt_ops xd_worker_ops = {
 	.forward = op_forward,
 	.refusal = xd_worker_refusal,
 	.wake = op_wake,
-	.hurry = op_hurry,
 	.key_changed = op_key_changed,
 	.quiesce_keys = op_quiesce_keys,
 	.engine_lock = op_engine_lock,

@@ -122,11 +122,6 @@ static void run_timers(struct xt_engine *e)
 		xt_cq_timeout(e, cq);
 }
 
-static bool hurried(const struct xt_engine *e)
-{
-	return e->ops->hurry && e->ops->hurry(e->ctx);
-}
-
 /* Sends ACKs and NAKs before QPs are scheduled, unless READ responses precede them. */
 static void send_acks(struct xt_engine *e)
 {
@@ -230,7 +225,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	struct xt_flow *f;
 
 	e->now = now;
-	e->tx_full = false;
+	e->tx_full = e->lock_failed = false;
 	xt_flush_failed(e); /* QPs that another engine has marked */
 	xt_ending_run(e);
 	xt_resume(e);
@@ -238,7 +233,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	xt_flush_failed(e);
 	send_acks(e);
 	budget = round_budget(e);
-	while (spent < budget && !e->tx_full && !hurried(e) && (f = xt_flow_turn(e))) {
+	while (spent < budget && !e->tx_full && !e->lock_failed && (f = xt_flow_turn(e))) {
 		spent += serve(f);
 		xt_flush_failed(e);
 	}

@@ -64,6 +64,7 @@ struct xt_engine {
 	uint64_t lossy_until;	/* packets were lost shortly before */
 	struct xt_pace uc_pace; /* of the UC QPs together */
 	bool tx_full;		/* tx_get failed in this round */
+	bool lock_failed;	/* another engine was busy: it may wait for this one */
 	struct xt_tuning tuning;
 	bool entered; /* by another engine, see xt_engine_enter() */
 	struct xt_heap retry_timers, rate_timers, event_timers;

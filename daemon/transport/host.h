@@ -173,8 +173,6 @@ struct xt_ops {
 	 * host runs engines anyway.
 	 */
 	void (*wake)(void *ctx, struct xt_engine *other);
-	/* Returns true if the round should end soon, as another thread waits. May be NULL. */
-	bool (*hurry)(void *ctx);
 	/* The engine changed the state or rights of a key: mirror them. May be NULL. */
 	void (*key_changed)(void *ctx, const struct xt_key *key);
 	/*

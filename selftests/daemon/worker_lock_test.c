@@ -55,7 +55,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
 /* ---- rounds ------------------------------------------------------------------------------ */
 
 static struct {
-	bool entered, hurried;
+	bool entered;
 	unsigned attempts;
 } result[WORKERS];
 
@@ -77,7 +77,6 @@ static void enter(unsigned from, unsigned to)
 
 	result[from].entered = xd_worker_enter(&w[from], &w[to]);
 	result[from].attempts = attempts - before;
-	result[from].hurried = xd_worker_hurried(&w[from]);
 	if (result[from].entered)
 		xd_worker_leave(&w[to]);
 	xd_worker_unlock(&w[from]);
@@ -120,7 +119,6 @@ static void test_two(void)
 	enter(0, 1);
 	TAP_OK(!result[1].entered && result[1].attempts <= SOON,
 	       "of two workers that wait for each other, one fails at once");
-	TAP_OK(result[1].hurried, "its round is to end");
 	TAP_OK(result[0].entered && attempts <= SOON, "the other one succeeds when it has ended");
 	TAP_OK(nobody_waits(), "nobody waits afterwards");
 	for (turn = 1; turn <= 10; turn++) {
@@ -196,7 +194,6 @@ static void test_limits(void)
 	TAP_OK(!result[0].entered && attempts == XD_LOCK_SPINS + 1,
 	       "a worker waits for a limited time");
 	TAP_OK(nobody_waits(), "nobody waits afterwards");
-	TAP_OK(!xd_worker_hurried(&w[0]), "its next round need not end early");
 	w[0].waiter = &w[1];
 	xd_worker_unlock(&w[0]);
 	TAP_OK(!locked[0] && nobody_waits(),

@@ -50,6 +50,8 @@ struct harness {
 	struct xt_inject refusal;  /* of the next request with XT_INJECT_ASK */
 	unsigned asked;
 	unsigned keys_changed, quiesced;
+	bool lock_busy; /* no other engine can be locked */
+	unsigned locks; /* attempts */
 	uint64_t now;
 };
 
@@ -164,7 +166,10 @@ static void h_quiesce_keys(void *ctx)
 
 static bool h_engine_lock(void *ctx, struct xt_engine *other)
 {
-	return true;
+	struct harness *h = ctx;
+
+	h->locks++;
+	return !h->lock_busy;
 }
 
 static void h_engine_unlock(void *ctx, struct xt_engine *other)

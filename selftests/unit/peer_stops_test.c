@@ -158,8 +158,26 @@ static void test_end(const struct end *end, unsigned stored)
 	end_two(end->what);
 }
 
+/* The other engine may wait for this one, so the round ends. */
+static void test_busy(void)
+{
+	begin_two();
+	h_post_recv(&b, 1, FAST, MTU, fast_key);
+	post(&a, 2, XR_WR_SEND, FAST, 0, 64);
+	xt_qp_doorbell(a.qp, h->now);
+	h->lock_busy = true;
+	h->locks = 0;
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(h->locks == 1 && idle(), "an engine that is busy is tried once in a round");
+	h->lock_busy = false;
+	run(h->engine);
+	TAP_OK(completes(1, 0) && completes(2, 0), "the SEND is received in a later one");
+	end_two("a busy engine");
+}
+
 int main(void)
 {
+	test_busy();
 	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		for (unsigned stored = 0; stored <= 2; stored++)
 			test_end(&ends[i], stored);

@@ -27,8 +27,10 @@ void xt_engine_lossy(struct xt_engine *e)
 
 bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other)
 {
-	if (other != e && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
+	if (other != e && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other))) {
+		e->lock_failed = true;
 		return false;
+	}
 	if (other->now < e->now)
 		other->now = e->now;
 	other->entered = other != e;
