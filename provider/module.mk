@@ -7,9 +7,9 @@ PROVIDER_SRCS := \
 		adopt.c convert.c discard.c interval.c layout.c map_budget.c own_memory.c page_file.c proc_maps.c tiers.c) \
 	$(addprefix provider/verbs/, \
 		advise_mr.c ah.c async_event.c buf.c channel_set.c child.c comp_channel.c context.c context_alloc.c cq.c \
-		cq_arm.c cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct.c direct_path.c dm.c drain.c dv.c \
-		event_socket.c fast_mr.c faults.c integrity.c mr.c mw.c nap.c others.c pd.c pool.c post.c qp.c qp_ex.c query.c \
-		request.c rw.c srq.c token_file.c xrc.c) \
+		cq_arm.c cq_ex.c cq_members.c cq_pause.c cq_poll.c device.c direct_path.c dm.c event_socket.c faults.c mr.c mw.c \
+		nap.c others.c pd.c post.c qp.c qp_ex.c query.c request.c srq.c token_file.c xrc.c) \
+	$(addprefix provider/dv/,common.c drain.c dv.c fast_mr.c integrity.c pool.c rw.c) \
 	$(addprefix provider/cm/, \
 		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c told.c umad.c \
 		watch.c) \

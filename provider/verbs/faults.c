@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "provider/verbs/faults.h"
 
-#include <infiniband/xrocedv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "provider/base/debug.h"
-#include "provider/base/export.h"
-#include "provider/base/fail.h"
-#include "provider/verbs/child.h"
 #include "provider/verbs/device.h"
-#include "provider/verbs/direct.h"
 #include "provider/verbs/request.h"
 
-#define RULES_MAX 32768 /* bytes */
-
-static int send_rules(struct xp_context *ctx, const char *rules, size_t length)
+int xp_faults_set(struct xp_context *ctx, const char *rules, size_t length)
 {
 	struct xr_set_fault_req *req = malloc(sizeof(*req) + length);
 	int err;
@@ -30,7 +23,7 @@ static int send_rules(struct xp_context *ctx, const char *rules, size_t length)
 	return err;
 }
 
-/* Reads a file of at most RULES_MAX bytes. */
+/* Reads a file of at most XP_FAULT_RULES_MAX bytes. */
 static int read_rules(const char *path, char *rules, size_t *length)
 {
 	FILE *f = fopen(path, "re");
@@ -38,10 +31,10 @@ static int read_rules(const char *path, char *rules, size_t *length)
 
 	if (!f)
 		return -errno;
-	*length = fread(rules, 1, RULES_MAX + 1, f);
+	*length = fread(rules, 1, XP_FAULT_RULES_MAX + 1, f);
 	if (ferror(f))
 		err = -EIO;
-	else if (*length > RULES_MAX)
+	else if (*length > XP_FAULT_RULES_MAX)
 		err = -EFBIG;
 	fclose(f);
 	return err;
@@ -50,7 +43,7 @@ static int read_rules(const char *path, char *rules, size_t *length)
 int xp_faults_load(struct xp_context *ctx)
 {
 	const char *path = secure_getenv("XROCE_FAULT");
-	char rules[RULES_MAX + 1], why[XR_WHY_MAX + 64];
+	char rules[XP_FAULT_RULES_MAX + 1], why[XR_WHY_MAX + 64];
 	size_t length = 0;
 	int err;
 
@@ -59,28 +52,10 @@ int xp_faults_load(struct xp_context *ctx)
 	err = read_rules(path, rules, &length);
 	snprintf(why, sizeof(why), "%s", strerrordesc_np(-err));
 	if (!err) {
-		err = send_rules(ctx, rules, length);
+		err = xp_faults_set(ctx, rules, length);
 		xp_conn_describe(&ctx->conn, ctx->dev->path, err, why, sizeof(why));
 	}
 	if (err)
 		fprintf(stderr, "xroce: XROCE_FAULT=%s: %s\n", path, why);
 	return err;
-}
-
-XP_PUBLIC int xrocedv_set_faults(struct ibv_context *context, const char *rules)
-{
-	size_t length = strlen(rules);
-	struct xp_context *ctx;
-	int err;
-
-	if (!xp_is_ours(context))
-		return -xp_refuse_foreign("xrocedv_set_faults");
-	if (length > RULES_MAX)
-		return -xp_refuse("xrocedv_set_faults", EFBIG, "%zu bytes, limit %d", length,
-				  RULES_MAX);
-	ctx = xp_ctx(xp_process_context(context));
-	err = send_rules(ctx, rules, length);
-	if (err)
-		xp_refuse("xrocedv_set_faults", err, "%s", ctx->conn.why);
-	return -err;
 }

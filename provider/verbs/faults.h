@@ -3,7 +3,14 @@
 #ifndef XP_FAULTS_H
 #define XP_FAULTS_H
 
+#include <stddef.h>
+
 struct xp_context;
+
+#define XP_FAULT_RULES_MAX 32768 /* bytes */
+
+/* Replaces the rules of a context, at most XP_FAULT_RULES_MAX bytes. Returns 0 or -errno. */
+int xp_faults_set(struct xp_context *ctx, const char *rules, size_t length);
 
 /*
  * Sets the rules of the file that the environment variable XROCE_FAULT names, if it is set. Prints

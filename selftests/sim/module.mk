@@ -38,7 +38,8 @@ $(eval $(call suite,long/sim/goodput,1800,$(BUILD)/selftests/sim/goodput -n 120,
 # Direct verbs: draining and RW contexts, the provider's code on a simulated engine in virtual time
 direct_SRCS := $(addprefix selftests/sim/,direct.c direct_drain.c direct_host.c direct_rw.c) \
 	$(addprefix provider/base/,debug.c environment.c) \
-	$(addprefix provider/verbs/,ah.c channel_set.c cq.c cq_arm.c cq_members.c cq_poll.c direct.c drain.c fast_mr.c \
-	nap.c pd.c post.c qp.c rw.c srq.c)
+	$(addprefix provider/verbs/,ah.c channel_set.c cq.c cq_arm.c cq_members.c cq_poll.c nap.c pd.c post.c \
+	qp.c srq.c) \
+	$(addprefix provider/dv/,common.c drain.c fast_mr.c rw.c)
 $(eval $(call test_program,sim/direct,$(direct_SRCS),transport,-lisal -lz -libverbs -lpthread \
 	-Wl$(comma)--wrap=nanosleep$(comma)--wrap=clock_gettime,300,parallel))

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Direct verbs, <infiniband/xrocedv.h>: QP 1 and the reserved L_Key. */
+/* Direct verbs, <infiniband/xrocedv.h>: QP 1, the reserved L_Key, rules of fault injection. */
+#include <string.h>
+
 #include <infiniband/xrocedv.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
+#include "provider/dv/common.h"
+#include "provider/verbs/child.h"
 #include "provider/verbs/device.h"
-#include "provider/verbs/direct.h"
+#include "provider/verbs/faults.h"
 #include "provider/verbs/mr.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/qp.h"
@@ -39,5 +44,23 @@ XP_PUBLIC int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey)
 		err = xp_call(xp_own_pd(pd)->ctx, &call);
 	if (!err)
 		*lkey = rep.lkey;
+	return -err;
+}
+
+XP_PUBLIC int xrocedv_set_faults(struct ibv_context *context, const char *rules)
+{
+	size_t length = strlen(rules);
+	struct xp_context *ctx;
+	int err;
+
+	if (!xp_is_ours(context))
+		return -xp_refuse_foreign("xrocedv_set_faults");
+	if (length > XP_FAULT_RULES_MAX)
+		return -xp_refuse("xrocedv_set_faults", EFBIG, "%zu bytes, limit %d", length,
+				  XP_FAULT_RULES_MAX);
+	ctx = xp_ctx(xp_process_context(context));
+	err = xp_faults_set(ctx, rules, length);
+	if (err)
+		xp_refuse("xrocedv_set_faults", err, "%s", ctx->conn.why);
 	return -err;
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "provider/base/debug.h"
-#include "provider/verbs/direct.h"
+#include "provider/dv/common.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/qp.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reasons for refusal that several direct verbs share. All functions return the negative errno. */
-#ifndef XP_DIRECT_H
-#define XP_DIRECT_H
+/* What several direct verbs share. The functions return 0, or the negative errno of the refusal. */
+#ifndef XP_DV_COMMON_H
+#define XP_DV_COMMON_H
 
 #include "provider/verbs/qp.h"
 
@@ -23,4 +23,4 @@ int xp_post_begin(const char *verb, struct ibv_qp *ibqp, const struct ibv_pd *ib
 /* Publishes the entry of xp_ring_next(), and releases the lock. */
 void xp_post_end(struct xp_qp *qp, uint64_t wr_id);
 
-#endif /* XP_DIRECT_H */
+#endif /* XP_DV_COMMON_H */
