@@ -453,7 +453,7 @@ static int hand_over(struct daemon *d)
 	close(d->listener.fd);
 	close(d->lock_fd);
 	d->listener.fd = d->lock_fd = -1;
-	d->listener.bound = d->listener.path = NULL;
+	d->listener.bound = NULL;
 	return 0;
 }
 

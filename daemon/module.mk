@@ -38,8 +38,8 @@ rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	orphans.c query.c rdma_cm.c resolve.c timer.c)
 umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)
 server_SRCS := $(addprefix daemon/server/, \
-	capture.c capture_direct.c claim.c counters.c direct_rules.c dispatch.c fault_times.c fault_verbs.c faults.c http.c \
-	lend.c metrics.c monitor.c publish.c query.c scrape.c select.c server.c show.c show_cm.c \
+	capture.c capture_direct.c claim.c counters.c direct_rules.c dispatch.c fault_times.c fault_verbs.c faults.c lend.c \
+	metrics.c monitor.c publish.c query.c select.c server.c show.c show_cm.c \
 	show_list.c view.c view_monitor.c)
 
 # The part of the daemon that tests drive without a network interface

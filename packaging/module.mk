@@ -10,6 +10,12 @@ $(UNIT): packaging/xroced@.service.in
 	@mkdir -p $(@D)
 	$(Q)sed 's|@SBINDIR@|$(PREFIX)/sbin|' $< >$@
 
+METRICS_UNIT := $(BUILD)/packaging/xroce-metrics.service
+
+$(METRICS_UNIT): packaging/xroce-metrics.service.in
+	@mkdir -p $(@D)
+	$(Q)sed 's|@BINDIR@|$(PREFIX)/bin|' $< >$@
+
 PLUGIN_UNIT := $(BUILD)/packaging/xroce-device-plugin.service
 
 $(PLUGIN_UNIT): packaging/kubernetes/xroce-device-plugin.service.in
@@ -24,8 +30,8 @@ $(PKG_CONFIG_FILE): packaging/xroce.pc.in
 		-e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@
 
 # Always remade: they contain folders, which may differ from those of the last build.
-.PHONY: $(UNIT) $(PLUGIN_UNIT) $(PKG_CONFIG_FILE)
-INSTALL_NEEDS += $(UNIT) $(PLUGIN_UNIT) $(PKG_CONFIG_FILE)
+.PHONY: $(UNIT) $(METRICS_UNIT) $(PLUGIN_UNIT) $(PKG_CONFIG_FILE)
+INSTALL_NEEDS += $(UNIT) $(METRICS_UNIT) $(PLUGIN_UNIT) $(PKG_CONFIG_FILE)
 
 # MODE:FILE:DESTINATION. xroce looks for the provider in ../lib/xroce, relative to its own directory.
 INSTALL += \
@@ -33,6 +39,8 @@ INSTALL += \
 	755:$(BUILD)/xroce:$(PREFIX)/bin/xroce \
 	644:$(BUILD)/libxroce.so:$(PREFIX)/lib/xroce/libxroce.so \
 	644:$(UNIT):$(UNITDIR)/xroced@.service \
+	644:$(METRICS_UNIT):$(UNITDIR)/xroce-metrics.service \
+	644:packaging/xroce-metrics.socket:$(UNITDIR)/xroce-metrics.socket \
 	755:packaging/kubernetes/xroce-device-plugin:$(PREFIX)/libexec/xroce/xroce-device-plugin \
 	644:$(PLUGIN_UNIT):$(UNITDIR)/xroce-device-plugin.service \
 	644:packaging/xroce.sysusers:$(PREFIX)/lib/sysusers.d/xroce.conf \

@@ -53,8 +53,6 @@ static const struct option_row rows[] = {
 	{ "direct-users", "USERS",
 	  "users that may borrow sockets besides root, separated by commas (none)", TEXT,
 	  AT(direct_users), 0, ROOM(direct_users) },
-	{ "metrics", "ADDRESS", "serve metrics by HTTP at IP:PORT, [IP]:PORT or /PATH (none)", TEXT,
-	  AT(metrics), 0, ROOM(metrics) },
 	{ "io", "WAY", "way of packets: auto, xdp or socket (auto)", IO, AT(io), 0, 0 },
 	{ "bind", "MODE", "what UDP sockets belong to: auto, interface or address (auto)", BIND,
 	  AT(bind), 0, 0 },

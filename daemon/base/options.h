@@ -42,7 +42,6 @@ struct xd_options {
 	char group[64];		      /* group that may connect besides root; empty: none */
 	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
 	char direct_users[256];	      /* likewise, for slots: users, separated by commas */
-	char metrics[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* address; empty: none */
 	enum xd_io_option io;
 	enum xd_bind_option bind; /* of UDP sockets */
 	uint32_t workers;	  /* with UDP sockets; 0: by processors */

@@ -100,7 +100,7 @@ static const struct rule allowed[] = {
 	/* sockets; connecting is over. Ports are bound for programs that borrow sockets. */
 	IF(MAIN, socket, 0, ~0u, AF_UNIX), IF(MAIN | HELP, socket, 0, ~0u, AF_INET),
 	IF(MAIN, socket, 0, ~0u, AF_INET6),
-	FOR(MAIN | HELP, socketpair), FOR(MAIN | HELP, accept4), FOR(MAIN | HELP, shutdown),
+	FOR(MAIN | HELP, socketpair), FOR(HELP, accept4), FOR(MAIN | HELP, shutdown),
 	FOR(MAIN, getsockname), FOR(MAIN, bind),
 	/* programs that use sockets by an io_uring of their own */
 	FOR(HELP, pidfd_getfd),

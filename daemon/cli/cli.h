@@ -11,7 +11,7 @@
  *   names.c    names of the members that a filter can name
  *   values.c   words that these members can have
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
- *   metrics.c  metrics
+ *   metrics.c  metrics, with metrics_collect.c, and metrics_serve.c: by HTTP
  *   top.c      top, with top_rates.c
  *   monitor.c  monitor
  *   fault.c    fault
@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <xroce/control.h>
 
@@ -60,7 +61,8 @@ struct cli {
 	bool detail;   /* cli_show(): everything that is known of each row */
 	char **filter; /* of cli_filter() */
 	int filters;
-	const char *state; /* cli_show(): print only rows in this state; NULL: all */
+	const char *state;	 /* cli_show(): print only rows in this state; NULL: all */
+	unsigned int timeout_ms; /* of requests to daemons; 0: 10 seconds */
 };
 
 struct cli_command {
@@ -106,6 +108,7 @@ struct cli_client {
 	struct xp_conn conn;
 	char path[XP_SOCKET_PATH_MAX];
 	char device[XR_DEVICE_NAME_MAX + 1];
+	unsigned int timeout_ms;
 	struct xr_hello_rep hello;
 };
 
@@ -122,6 +125,9 @@ int cli_client_show(struct cli_client *c, uint32_t what, const struct cli_select
 		    char **text);
 int cli_client_set_fault(struct cli_client *c, const char *rules);
 
+/* Writes an error as text, without a line feed. */
+void cli_client_describe(const struct cli_client *c, const char *doing, int err, char *text,
+			 size_t size);
 /* Prints the error, unless err is 0. Returns the exit status. */
 int cli_client_explain(const struct cli_client *c, const char *doing, int err);
 /* Prints that the daemon has ended while the command followed it. Returns CLI_FAILED. */
@@ -195,6 +201,19 @@ int cli_take_filters(struct cli *cli, int argc, char **argv, char **device);
  * environment.c: stores the path of the provider; false: neither next to this command nor installed
  */
 bool cli_find_library(char path[PATH_MAX]);
+
+/*
+ * metrics_collect.c: writes the metrics of the device, NULL: of all, to `out`; for each daemon that
+ * does not answer, a line that says why to `problems`. Returns the number of daemons that have
+ * answered, or -ENOMEM.
+ */
+int cli_collect_metrics(const struct cli *cli, const char *device, FILE *out, FILE *problems);
+/*
+ * metrics_serve.c: serves them by HTTP at an address, or at the sockets that the service manager
+ * has passed, until a signal ends the command. group: whose members may connect to a unix socket,
+ * or NULL. Returns the exit status.
+ */
+int cli_serve_metrics(struct cli *cli, const char *address, const char *group, const char *device);
 
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_env(struct cli *cli, int argc, char **argv);

@@ -30,10 +30,11 @@ char **cli_devices(const struct cli *cli)
 
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device)
 {
-	const struct xp_timeouts timeouts = { TIMEOUT_MS, TIMEOUT_MS };
+	unsigned int ms = cli->timeout_ms ? cli->timeout_ms : TIMEOUT_MS;
+	const struct xp_timeouts timeouts = { ms, ms };
 	int err;
 
-	*c = (struct cli_client){ .conn.fd = -1 };
+	*c = (struct cli_client){ .conn.fd = -1, .timeout_ms = ms };
 	snprintf(c->device, sizeof(c->device), "%s", device);
 	err = xp_socket_path(c->path, cli->runtime_dir, device);
 	return err ? err : xp_conn_observe(&c->conn, c->path, timeouts, &c->hello);
@@ -47,7 +48,7 @@ void cli_client_close(struct cli_client *c)
 /* Each request has the full timeout. */
 int cli_client_call(struct cli_client *c, struct xp_call *call)
 {
-	xp_conn_set_timeout(&c->conn, TIMEOUT_MS);
+	xp_conn_set_timeout(&c->conn, c->timeout_ms);
 	return xp_conn_call(&c->conn, call);
 }
 
@@ -213,34 +214,50 @@ int cli_client_set_fault(struct cli_client *c, const char *rules)
 	return err;
 }
 
-int cli_client_explain(const struct cli_client *c, const char *doing, int err)
+void cli_client_describe(const struct cli_client *c, const char *doing, int err, char *text,
+			 size_t size)
 {
-	char text[256];
+	char why[256];
 
 	switch (err) {
-	case 0:
-		return CLI_OK;
 	case -ENOENT:
-		return cli_error("no device '%s': there is no %s", c->device, c->path);
+		snprintf(text, size, "no device '%s': there is no %s", c->device, c->path);
+		break;
 	case -ECONNREFUSED:
-		return cli_error("%s: the daemon is gone: nothing listens on %s", c->device,
-				 c->path);
+		snprintf(text, size, "%s: the daemon is gone: nothing listens on %s", c->device,
+			 c->path);
+		break;
 	case -EACCES:
-		xp_conn_describe(&c->conn, c->path, err, text, sizeof(text));
-		return cli_error("%s: you may not connect to %s: %s", c->device, c->path, text);
+		xp_conn_describe(&c->conn, c->path, err, why, sizeof(why));
+		snprintf(text, size, "%s: you may not connect to %s: %s", c->device, c->path, why);
+		break;
 	case -ECONNRESET:
 	case -EPIPE:
-		return cli_error("%s: the daemon closed the connection to %s", c->device, c->path);
+		snprintf(text, size, "%s: the daemon closed the connection to %s", c->device,
+			 c->path);
+		break;
 	case -EPERM:
-		return cli_error("%s: %s is for root and the user of the daemon only", c->device,
-				 doing);
+		snprintf(text, size, "%s: %s is for root and the user of the daemon only",
+			 c->device, doing);
+		break;
 	case -EPROTO:
-		return cli_error("%s: %s: the daemon has another version of the protocol",
-				 c->device, doing);
+		snprintf(text, size, "%s: %s: the daemon has another version of the protocol",
+			 c->device, doing);
+		break;
 	default:
-		xp_conn_describe(&c->conn, c->path, err, text, sizeof(text));
-		return cli_error("%s: %s: %s", c->device, doing, text);
+		xp_conn_describe(&c->conn, c->path, err, why, sizeof(why));
+		snprintf(text, size, "%s: %s: %s", c->device, doing, why);
 	}
+}
+
+int cli_client_explain(const struct cli_client *c, const char *doing, int err)
+{
+	char text[512];
+
+	if (!err)
+		return CLI_OK;
+	cli_client_describe(c, doing, err, text, sizeof(text));
+	return cli_error("%s", text);
 }
 
 int cli_client_ended(const struct cli_client *c)

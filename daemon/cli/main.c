@@ -102,8 +102,20 @@ static const struct cli_command commands[] = {
 		true,
 		NULL,
 	},
-	{ "metrics", "[DEV]", "counters and gauges in the OpenMetrics format", NULL, cli_metrics, 0,
-	  false, NULL },
+	{
+		"metrics",
+		"[--listen ADDRESS [--group GROUP]] [DEV]",
+		"counters and gauges in the OpenMetrics format",
+		"  -l, --listen ADDRESS   serve them by HTTP, GET /metrics, at IP:PORT, "
+		"[IP]:PORT,\n"
+		"                         the path of a unix socket, or at the sockets that the\n"
+		"                         service manager passes: systemd\n"
+		"  -g, --group GROUP      its members may connect to the unix socket as well\n",
+		cli_metrics,
+		0,
+		false,
+		NULL,
+	},
 	{ "qp", ROWS_ARGS, "queue pairs", STATE_OPTION ROW_OPTIONS, cli_show, XR_SHOW_QPS, true,
 	  "ds" },
 	{ "mr", ROWS_ARGS, "memory regions and their keys", STATE_OPTION ROW_OPTIONS, cli_show,

@@ -1,139 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * metrics: text in the OpenMetrics format. The samples of a family must be together, so the texts
- * of several daemons are merged family by family.
- */
-#include <stdio.h>
+/* metrics: prints them once, or serves them by HTTP. */
+#include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 
-#define FAMILY "# TYPE "
-#define END "# EOF\n"
+static int print_once(const struct cli *cli, const char *device)
+{
+	char *text = NULL, *line, *rest;
+	size_t length;
+	FILE *problems = open_memstream(&text, &length);
+	int got = problems ? cli_collect_metrics(cli, device, stdout, problems) : -ENOMEM;
 
-/* The text of one daemon. Families that were printed are overwritten by empty strings. */
-struct text {
-	char *data;
-	char **family; /* each begins with its FAMILY line */
-	size_t families;
+	if ((problems && fclose(problems)) || got < 0) {
+		free(text);
+		return cli_error("out of memory");
+	}
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		cli_error("%s", line);
+	free(text);
+	return length ? CLI_FAILED : CLI_OK;
+}
+
+struct choice {
+	const char *address, *group; /* NULL: not given */
 };
 
-/* Replaces the line feed before each family by a zero. Returns false without memory. */
-static bool split(struct text *t)
+static int set_option(struct cli *cli, struct choice *choice, int option)
 {
-	char *at, *end = strstr(t->data, END);
-	size_t n = 0;
-
-	if (end)
-		*end = 0;
-	for (at = t->data; (at = strstr(at, FAMILY)); at += strlen(FAMILY))
-		n++;
-	t->family = calloc(n + 1, sizeof(*t->family));
-	if (!t->family)
-		return false;
-	for (at = t->data; (at = strstr(at, FAMILY)); at += strlen(FAMILY)) {
-		t->family[t->families++] = at;
-		if (at > t->data)
-			at[-1] = 0;
+	switch (option) {
+	case 'l':
+		choice->address = optarg;
+		return CLI_OK;
+	case 'g':
+		choice->group = optarg;
+		return CLI_OK;
+	case 'r':
+		cli->runtime_dir = optarg;
+		cli->runtime_dir_given = true;
+		return CLI_OK;
+	case '?':
+		return CLI_USAGE;
+	default: /* -j, -p */
+		cli->json = true;
+		return CLI_OK;
 	}
-	return true;
 }
 
-/* Two families are the same if their first lines are. */
-static bool same(const char *a, const char *b)
+/* Returns the index of the first argument, or -(exit status + 1). */
+static int parse(struct cli *cli, struct choice *choice, int argc, char **argv)
 {
-	size_t n = strcspn(a, "\n");
+	static const struct option options[] = {
+		{ "listen", required_argument, NULL, 'l' },
+		{ "group", required_argument, NULL, 'g' },
+		{ "runtime-dir", required_argument, NULL, 'r' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "pretty", no_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	const char *word;
+	int option, status;
 
-	return n && strcspn(b, "\n") == n && !memcmp(a, b, n);
-}
-
-static const char *samples_of(const char *family)
-{
-	while (*family == '#') {
-		family += strcspn(family, "\n");
-		family += *family == '\n';
-	}
-	return family;
-}
-
-static void put(const char *text)
-{
-	size_t n = strlen(text);
-
-	fputs(text, stdout);
-	if (n && text[n - 1] != '\n')
-		putchar('\n');
-}
-
-/* Prints a family of the first text, and its samples of the others. */
-static void print_family(const char *family, struct text *others, size_t n)
-{
-	put(family);
-	for (size_t i = 0; i < n; i++) {
-		for (size_t k = 0; k < others[i].families; k++) {
-			if (!same(family, others[i].family[k]))
-				continue;
-			put(samples_of(others[i].family[k]));
-			others[i].family[k] = "";
+	optind = 0;
+	while ((option = cli_next_option(cli, argc, argv, ":l:g:r:jph", options, &word)) != -1) {
+		if (option == 'h') {
+			cli_command_help(cli->command);
+			return -(CLI_OK + 1);
 		}
+		status = set_option(cli, choice, option);
+		if (status != CLI_OK)
+			return -(status + 1);
 	}
-}
-
-static void print_merged(struct text *text, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < text[i].families; k++)
-			if (*text[i].family[k])
-				print_family(text[i].family[k], text + i + 1, n - i - 1);
-	fputs(END, stdout);
-}
-
-static int fetch(const struct cli *cli, const char *device, struct text *t)
-{
-	struct cli_client c;
-	int err = cli_client_open(&c, cli, device);
-
-	if (!err)
-		err = cli_client_show(&c, XR_SHOW_METRICS, NULL, &t->data);
-	cli_client_close(&c);
-	err = cli_client_explain(&c, cli->command->name, err);
-	if (err == CLI_OK && !split(t))
-		return cli_error("out of memory");
-	return err;
-}
-
-static int print_devices(const struct cli *cli, char **names)
-{
-	size_t n = 0, got = 0, i;
-	int status = CLI_OK;
-	struct text *text;
-
-	while (names[n])
-		n++;
-	text = calloc(n + 1, sizeof(*text));
-	if (!text)
-		return cli_error("out of memory");
-	for (i = 0; i < n; i++) {
-		if (fetch(cli, names[i], &text[got]) == CLI_OK)
-			got++;
-		else
-			status = CLI_FAILED;
-	}
-	if (got)
-		print_merged(text, got);
-	for (i = 0; i < n; i++) {
-		free(text[i].family);
-		free(text[i].data);
-	}
-	free(text);
-	return status;
+	return optind;
 }
 
 int cli_metrics(struct cli *cli, int argc, char **argv)
 {
-	int first = cli_options(cli, argc, argv), status;
-	char **names, *one[] = { NULL, NULL };
+	struct choice choice = { 0 };
+	int first = parse(cli, &choice, argc, argv);
 
 	if (first < 0)
 		return -first - 1;
@@ -141,15 +88,9 @@ int cli_metrics(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
 	if (cli->json)
 		return cli_usage(cli, "metrics are text; 'counters' and 'status' have JSON");
-	if (first < argc) {
-		one[0] = argv[first];
-		return print_devices(cli, one);
-	}
-	names = cli_devices(cli);
-	if (!names)
-		return CLI_FAILED;
-	status = *names ? print_devices(cli, names)
-			: cli_error("no device: there is no socket in %s", cli->runtime_dir);
-	xp_sockets_free(names);
-	return status;
+	if (choice.group && !choice.address)
+		return cli_usage(cli, "--group is for a unix socket, see --listen");
+	/* argv ends with NULL. */
+	return choice.address ? cli_serve_metrics(cli, choice.address, choice.group, argv[first])
+			      : print_once(cli, argv[first]);
 }

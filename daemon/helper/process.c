@@ -63,7 +63,6 @@ int xd_helper_start(const struct xd_options *opt, struct xd_helper **out)
 	dreqs = h->dreqs;
 	ifname = opt->interface;
 	places.socket = opt->socket;
-	places.metrics = opt->metrics[0] == '/' ? opt->metrics : NULL;
 	xd_name_lock_path(opt->runtime_dir, opt->name, lock);
 	snprintf(pins, sizeof(pins), "%s/xroce/%s", opt->bpffs, opt->name);
 	err = xd_process_start(&h->process, "xroced-helper", helper_main);

@@ -463,8 +463,6 @@ void xd_serving_clean_up(struct xd_serving *s, const struct xd_places *places)
 		rmdir(places->pins);
 	}
 	unlink(places->socket);
-	if (places->metrics)
-		unlink(places->metrics);
 	unlink(places->lock);
 	xd_fds_close(s->taken, s->taken[XD_TAKE_PINS] >= 0 ? XD_TAKE_FDS : XD_TAKE_PINS);
 }

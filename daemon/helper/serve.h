@@ -43,7 +43,6 @@ bool xd_serving_step(struct xd_serving *s, int timeout_ms);
 
 struct xd_places {
 	const char *socket, *lock, *pins;
-	const char *metrics; /* NULL: no socket for metrics, or one of TCP */
 };
 /*
  * Undoes the steering, removes what the daemon has created in file systems, and gives up the locks.

@@ -21,7 +21,6 @@
 #include "daemon/memory/mapping.h"
 #include "daemon/memory/sigbus.h"
 #include "daemon/umad/umad.h"
-#include "scrape.h"
 #include "view.h"
 
 #define BACKLOG 64
@@ -146,15 +145,6 @@ static int listen_at(struct xd_listener *l, const char *path)
 	return chmod(path, mode) || listen(l->fd, BACKLOG) ? -errno : 0;
 }
 
-static int listen_for_metrics(struct xd_listener *l, const char *address)
-{
-	l->metrics = xd_scrape_listen(address, l->group);
-	if (l->metrics < 0)
-		return l->metrics;
-	l->path = address[0] == '/' ? address : NULL;
-	return 0;
-}
-
 int xd_listener_open(const struct xd_options *opt, struct xd_listener *l)
 {
 	int err = xd_group_by_name(opt->group, &l->group);
@@ -170,7 +160,7 @@ int xd_listener_open(const struct xd_options *opt, struct xd_listener *l)
 		err = listen_at(l, opt->socket);
 	if (err)
 		xd_log(XD_ERR, "control socket %s: %s", opt->socket, strerror(-err));
-	return err || !opt->metrics[0] ? err : listen_for_metrics(l, opt->metrics);
+	return err;
 }
 
 void xd_listener_close(struct xd_listener *l)
@@ -179,10 +169,6 @@ void xd_listener_close(struct xd_listener *l)
 		close(l->fd);
 	if (l->bound)
 		unlink(l->bound);
-	if (l->metrics >= 0)
-		close(l->metrics);
-	if (l->path)
-		unlink(l->path);
 	if (l->uffd_dev >= 0)
 		close(l->uffd_dev);
 	*l = XD_NO_LISTENER;
@@ -282,15 +268,10 @@ static int watch_helper(struct xd_server *s, struct xd_helper *helper)
 int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_listener *l,
 		    struct xd_server **server)
 {
-	int err = xd_server_open(dev, server), metrics = l->metrics;
+	int err = xd_server_open(dev, server);
 
-	l->metrics = -1;
 	if (!err)
 		err = watch_helper(*server, helper);
-	if (!err && metrics >= 0)
-		err = xd_scrape_start(*server, metrics, &(*server)->scrape);
-	else if (metrics >= 0)
-		close(metrics);
 	if (err) {
 		xd_server_stop(*server);
 		*server = NULL;
@@ -306,8 +287,6 @@ void xd_server_refuse(struct xd_server *s)
 {
 	xd_watch_del(s->watch);
 	s->watch = NULL;
-	xd_scrape_stop(s->scrape);
-	s->scrape = NULL;
 }
 
 bool xd_server_stop(struct xd_server *s)

@@ -15,7 +15,6 @@
  *   counters.c  sums of counters
  *   lend.c      UDP sockets that programs borrow; claim.c: their objects in the limits
  *   metrics.c   metrics as text
- *   scrape.c    metrics by HTTP
  *   capture.c   packet capture; capture_direct.c: of direct programs
  *   monitor.c   events for `xroce monitor`
  *   direct_rules.c  rules of faults for direct programs
@@ -36,7 +35,6 @@
 #define XD_SPARES XD_ARRIVAL_FDS
 
 struct json;
-struct xd_scrape;
 
 struct xd_server {
 	struct xd_objects objects;
@@ -47,7 +45,6 @@ struct xd_server {
 	int spare[XD_SPARES];
 	gid_t group;		      /* may connect; XD_NO_GROUP: none */
 	int uffd_dev;		      /* /dev/userfaultfd, -1: none */
-	struct xd_scrape *scrape;     /* NULL: without --metrics */
 	struct xd_timer *fault_timer; /* of faults of time */
 	struct xd_capture_client *captures;
 	uint32_t capture_number;	    /* of the last one that includes direct contexts */
@@ -68,11 +65,8 @@ struct xd_listener {
 	const char *bound; /* path of the socket, NULL: none yet */
 	gid_t group;	   /* may connect; XD_NO_GROUP: none */
 	int uffd_dev;	   /* /dev/userfaultfd, -1: none */
-	int metrics;	   /* socket of --metrics, -1: none */
-	const char *path;  /* of that socket; NULL: none to be removed */
 };
-#define XD_NO_LISTENER                                                                             \
-	((struct xd_listener){ .fd = -1, .group = XD_NO_GROUP, .uffd_dev = -1, .metrics = -1 })
+#define XD_NO_LISTENER ((struct xd_listener){ .fd = -1, .group = XD_NO_GROUP, .uffd_dev = -1 })
 
 /* Creates the control socket. Call xd_listener_close() after an error, too. Logs errors. */
 int xd_listener_open(const struct xd_options *opt, struct xd_listener *l);
@@ -80,8 +74,8 @@ int xd_listener_open(const struct xd_options *opt, struct xd_listener *l);
 void xd_listener_close(struct xd_listener *l);
 
 /*
- * Serves the connections that the helper accepts. Takes over l->uffd_dev and l->metrics. *server
- * is NULL after an error.
+ * Serves the connections that the helper accepts. Takes over l->uffd_dev. *server is NULL after
+ * an error.
  */
 int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_listener *l,
 		    struct xd_server **server);
@@ -90,7 +84,7 @@ int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_l
  * an error, too.
  */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);
-/* Refuses new clients and scrapes of metrics from now on. */
+/* Refuses new clients from now on. */
 void xd_server_refuse(struct xd_server *server);
 /*
  * Ends all clients and releases everything. Returns false if a job hangs: everything that it may

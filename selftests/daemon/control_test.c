@@ -499,6 +499,7 @@ static void test_show(void)
 		{ XR_SHOW_CM_ID_DETAILS, "[]" },
 		{ XR_SHOW_MR_DETAILS, "[]" },
 		{ XR_SHOW_METRICS, "\nxroce_objects{device=" },
+		{ XR_SHOW_METRICS, "\nxroce_client_objects{device=" },
 		{ XR_SHOW_MRS, "[]" },
 		{ XR_SHOW_CLIENTS, "\"dms\":1," },
 		{ XR_SHOW_CQS, "\"depth\":16,\"used\":0" },

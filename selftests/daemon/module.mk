@@ -2,7 +2,7 @@
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
 DAEMON_TESTS := options log loop histogram programs doorbells delay rx_depth spin seccomp spawner steer \
-	mover mover_order helper worker_lock grace
+	mover mover_order helper worker_lock grace openmetrics scrape
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -25,6 +25,9 @@ mover_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges
 mover_test_LIBS := -lcap
 mover_order_test_SRCS := $(mover_test_SRCS)
 mover_order_test_LIBS := -lcap -Wl$(comma)--wrap=pwrite,--wrap=pwritev
+openmetrics_test_SRCS := $(addprefix daemon/base/,histogram.c openmetrics.c)
+scrape_test_SRCS := $(exporter_SRCS) daemon/base/loop.c
+scrape_test_LIBS := -Wl$(comma)--wrap=xd_now
 grace_test_SRCS := daemon/datapath/grace.c
 worker_lock_test_SRCS := daemon/datapath/worker_lock.c
 worker_lock_test_LIBS := -Wl$(comma)--wrap=pthread_mutex_trylock,--wrap=pthread_mutex_unlock
@@ -53,7 +56,7 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
 control_LIBS := -lisal -lz -lpthread -Wl$(comma)--wrap=xt_mem_io_done
-$(foreach t,control burden monitor qp srq gsi umad regions tiers dm import keys cm scrape view,$(eval $(call \
+$(foreach t,control burden monitor qp srq gsi umad regions tiers dm import keys cm view,$(eval $(call \
 	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport cm,$(control_LIBS),,parallel \
 	$(if $(filter tiers,$(t)),root))))
 

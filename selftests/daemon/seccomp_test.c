@@ -79,6 +79,11 @@ static int connects(void)
 	return as_errno(connect(0, &sa, sizeof(sa)));
 }
 
+static int accepts(void)
+{
+	return as_errno(accept4(-1, NULL, NULL, 0));
+}
+
 static int unknown(void)
 {
 	return as_errno(syscall(UNKNOWN_CALL));
@@ -154,6 +159,8 @@ int main(void)
 	TAP_OK(!try(role, unix_socket), "the daemon can create UNIX sockets");
 	TAP_OK(try(role, packet_socket) == EPERM, "other sockets are refused");
 	TAP_OK(try(role, connects) == EPERM, "connecting is refused");
+	TAP_OK(try(role, accepts) == EPERM, "accepting connections is refused");
+	TAP_OK(try(XD_ROLE_HELPER, accepts) == EBADF, "... but to the helper");
 	TAP_OK(try(role, loads_program) == EPERM, "loading a BPF program is refused");
 	TAP_OK(try(role, unknown) == ENOSYS, "unknown system calls are missing");
 	TAP_OK(try(role, executes) == -1, "executing a program ends the process");

@@ -1,16 +1,46 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Metrics: by the xroce command, and by HTTP from the daemon.
+# Metrics: by the xroce command, once and by HTTP.
 
 load helpers
 
 ADDRESS=127.0.0.1:9320
 
-setup_file() {
-	requires root
-	hosts_up
-	daemon_up a --metrics "$ADDRESS"
-	daemon_up b --metrics "$RUN/b/metrics"
+# A test that has failed leaves its server behind.
+teardown() {
+	report_failure
+	[[ -z ${SERVER-} ]] || kill "$SERVER" 2>/dev/null || true
+}
+
+# serve HOST COMMAND...: runs a server on the host, with its output in a file; SERVER is its own PID
+serve() {
+	local h=$1
+
+	shift
+	nsenter --net="/run/netns/$ID-$h" -- "$@" </dev/null >"$BATS_TEST_TMPDIR/server" 2>&1 3>&- &
+	SERVER=$!
+}
+
+# serve_at HOST ADDRESS ARG...: serves metrics of the host's daemon at the address; waits until the server listens
+serve_at() {
+	serve "$1" "$XROCE" -r "$RUN/$1" metrics --listen "${@:2}"
+	if [[ $2 == /* ]]; then
+		wait_for 10 nc -zU "$2"
+	else
+		wait_for 10 tcp_listens "$SERVER" "${2##*:}"
+	fi
+}
+
+# Ends the server, which must succeed.
+end_server() {
+	kill "$SERVER"
+	wait "$SERVER"
+	unset SERVER
+}
+
+# status_code SOCKET CURL_ARG...: prints the status code of a response
+status_code() {
+	curl -s -o /dev/null -w '%{http_code}' --unix-socket "$@"
 }
 
 # check FILE: parses the text as OpenMetrics, strictly
@@ -112,14 +142,21 @@ value() {
 	group=$(getent group 65534 | cut -d: -f1)
 	[[ $group ]] || skip "needs a group 65534"
 	daemon_down b
-	daemon_up b --group "$group" --metrics "$RUN/b/metrics"
+	daemon_up b --group "$group"
 	run_on b ibv_devinfo
 	ctl b metrics xrb | grep -q '^xroce_program_qps'
 	run -0 "${user[@]}"
 	grep -q '^xroce_transport_completions_total' <<<"$output"
 	not grep -Eq '^xroce_(program|client)_' <<<"$output"
+	# by HTTP, peers get what the server's user gets
+	serve b setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/b" metrics -l "$ADDRESS" xrb
+	wait_for 10 tcp_listens "$SERVER" "${ADDRESS#*:}"
+	run -0 on b curl -sS "http://$ADDRESS/metrics"
+	grep -q '^xroce_transport_completions_total' <<<"$output"
+	not grep -Eq '^xroce_(program|client)_' <<<"$output"
+	end_server
 	daemon_down b
-	daemon_up b --metrics "$RUN/b/metrics"
+	daemon_up b
 }
 
 @test "xroce metrics merges devices family by family" {
@@ -128,53 +165,121 @@ value() {
 	mkdir "$RUN/both"
 	ln -s "$RUN/a/xra.sock" "$RUN/b/xrb.sock" "$RUN/both"
 	"$XROCE" -r "$RUN/both" metrics >"$text"
-	rm -r "$RUN/both"
 	run check "$text"
 	echo "$output"
 	((status == 77 || status == 0))
 	equal "devices" "$(grep -c '^xroce_port_up{' "$text")" 2
 	equal "families" "$(grep -c '^# TYPE xroce_port_up ' "$text")" 1
 	equal "end" "$(tail -n 1 "$text")" "# EOF"
+	# by HTTP, those of daemons that answer
+	ln -s "$RUN/none" "$RUN/both/xrn.sock"
+	serve a "$XROCE" -r "$RUN/both" metrics --listen "$ADDRESS"
+	wait_for 10 tcp_listens "$SERVER" "${ADDRESS#*:}"
+	on a curl -sS "http://$ADDRESS/metrics" | grep '^xroce_port_up{' | sort >"$text"
+	end_server
+	rm -r "$RUN/both"
+	equal "HTTP" "$(<"$text")" $'xroce_port_up{device="xra"} 1\nxroce_port_up{device="xrb"} 1'
+	grep "no device 'xrn'" "$BATS_TEST_TMPDIR/server"
 }
 
-@test "the daemon serves metrics at a TCP address" {
+@test "xroce metrics --listen serves metrics at a TCP address" {
 	local text=$BATS_TEST_TMPDIR/text
 
+	serve_at a "$ADDRESS"
 	on a curl -sS -D "$text.head" -o "$text" "http://$ADDRESS/metrics"
 	cat "$text.head"
 	grep -q '^HTTP/1.1 200 OK' "$text.head"
 	grep -qi '^content-type: application/openmetrics-text; version=1.0.0' "$text.head"
 	equal "end" "$(tail -n 1 "$text")" "# EOF"
+	equal "HEAD" "$(on a curl -sSI "http://$ADDRESS/metrics" | head -n 1)" $'HTTP/1.1 200 OK\r'
 	equal "other page" "$(on a curl -s -o /dev/null -w '%{http_code}' "http://$ADDRESS/")" 404
-	equal "other method" "$(on a curl -s -o /dev/null -w '%{http_code}' -X POST "http://$ADDRESS/metrics")" 405
+	end_server
 }
 
-@test "the daemon serves metrics at a unix socket, and removes it" {
-	on b curl -sS --unix-socket "$RUN/b/metrics" http://localhost/metrics | grep -q '^xroce_port_up{device="xrb"} 1$'
+@test "xroce metrics --listen serves metrics at a unix socket, to its user and a group, and removes it" {
+	local socket=$RUN/b/metrics
+
+	serve_at b "$socket" xrb
+	curl -sS --unix-socket "$socket" http://localhost/metrics | grep -q '^xroce_port_up{device="xrb"} 1$'
+	equal "other method" "$(status_code "$socket" -X POST http://localhost/metrics)" 405
+	equal "mode" "$(stat -c '%a %g' "$socket")" "600 0"
+	end_server
+	[[ ! -e $socket ]]
+	serve_at b "$socket" --group daemon xrb
+	equal "mode" "$(stat -c '%a %G' "$socket")" "660 daemon"
+	end_server
+}
+
+@test "xroce metrics --listen systemd serves metrics at the sockets that the service manager passes" {
+	local socket=$RUN/b/passed
+
+	command -v systemd-socket-activate >/dev/null || skip "needs the program systemd-socket-activate"
+	serve b systemd-socket-activate -l "$ADDRESS" -l "$socket" "$XROCE" -r "$RUN/b" metrics --listen systemd
+	wait_for 10 test -S "$socket"
+	on b curl -sS "http://$ADDRESS/metrics" | grep -q '^xroce_port_up{device="xrb"} 1$'
+	curl -sS --unix-socket "$socket" http://localhost/metrics | grep -q '^xroce_port_up{device="xrb"} 1$'
+	end_server
+	# the service manager removes its sockets itself
+	rm "$socket"
+}
+
+@test "a request while the daemon is away gets 503, and the next one after its start gets metrics" {
+	local url=http://localhost/metrics socket=$RUN/b/metrics
+
+	serve_at b "$socket" xrb
+	equal "status" "$(status_code "$socket" "$url")" 200
 	daemon_down b
-	gone() { [[ ! -e $RUN/b/metrics ]]; }
+	gone() { [[ ! -e $RUN/b/xrb.sock ]]; }
 	wait_for 5 gone
-	daemon_up b --metrics "$RUN/b/metrics"
-	on b curl -sS --unix-socket "$RUN/b/metrics" http://localhost/metrics | grep -q '^# EOF$'
+	away() { [[ $(status_code "$socket" "$url") == 503 ]]; }
+	wait_for 5 away
+	curl -sS --unix-socket "$socket" "$url" | grep "no device 'xrb'"
+	daemon_up b
+	back() { [[ $(status_code "$socket" "$url") == 200 ]]; }
+	wait_for 5 back
+	equal "messages" "$(cat "$BATS_TEST_TMPDIR/server")" \
+		"xroce: no device 'xrb': there is no $RUN/b/xrb.sock"$'\nxroce: all daemons answer again'
+	# a daemon that does not answer
+	kill -STOP "$(daemon_pid b)"
+	wait_for 5 away
+	kill -CONT "$(daemon_pid b)"
+	wait_for 5 back
+	end_server
 }
 
 @test "silent peers do not stop the service" {
-	local i
+	local i peers=()
 
+	serve_at a "$ADDRESS"
 	for ((i = 0; i < 8; i++)); do
 		on a nc -d -w 20 "${ADDRESS%:*}" "${ADDRESS#*:}" >/dev/null 3>&- &
+		peers+=($!)
 	done
 	equal "end" "$(on a curl -sS --max-time 30 "http://$ADDRESS/metrics" | tail -n 1)" "# EOF"
-	wait
+	wait "${peers[@]}" || true
+	end_server
 }
 
-@test "a wrong address is named" {
-	daemon_down b
-	run on b timeout 20 "$XROCED" --io "$(packets_by)" --interface vb --runtime-dir "$RUN/b" --bpffs "$RUN/bpf" --user "" \
-		--metrics nowhere:1
+@test "xroce metrics --listen names what is wrong with its address, group or sockets" {
+	refused() {
+		run timeout 20 "$XROCE" -r "$RUN/a" metrics "${@:2}"
+		echo "$output"
+		((status == 1 || status == 2)) && [[ $output == *"$1"* ]]
+	}
+
+	refused "--listen nowhere:1: neither" --listen nowhere:1
+	refused "--listen /nonexistent/socket: No such file" --listen /nonexistent/socket
+	refused "--listen systemd: the service manager has passed no socket" --listen systemd
+	refused "--group is for a unix socket" --group root --listen "$ADDRESS"
+	refused "--group is for a unix socket" --group root
+	refused "--group no-such: there is no such group" --group no-such --listen "$RUN/a/metrics"
+	refused "option '--listen' needs a value" --listen
+}
+
+@test "the daemon has no option --metrics" {
+	run timeout 20 "$XROCED" --interface va --metrics "$ADDRESS"
 	echo "$output"
-	((status == 1))
-	[[ $output == *"--metrics nowhere:1: neither"* ]]
+	((status == 2)) && [[ $output == *"--metrics"* ]]
 }
 
 @test "the dashboard and the queries of the documentation use existing metrics" {

@@ -530,13 +530,15 @@ on_screen() {
 	equal "device" "$(ctl a status xra --json | jq -r .device)" xra
 	equal "fault" "$(ctl b fault xrb -j | jq -c .rules)" "[]"
 	# an option that has no effect would be taken for one that has
-	for line in "list -a" "monitor xra -s RTS" "metrics -d" "fault xra -d" "cdi -l" "cq -s RTS" "status -d" "mr -l"; do
+	for line in "list -a" "monitor xra -s RTS" "fault xra -d" "cdi -l" "cq -s RTS" "status -d" "mr -l"; do
 		# shellcheck disable=SC2086
 		run -2 timeout 10 "$XROCE" -r "$RUN/a" $line
 		[[ $output == *"'${line%% *}' has no option '-"* ]]
 	done
 	run -2 ctl a status xra --nonsense
 	[[ $output == *"unknown option '--nonsense'"* ]]
+	run -2 ctl a metrics -d
+	[[ $output == *"unknown option '-d'"* ]]
 	for line in "top -Xb" "top xra -Xb" "capture -Xw file" "capture xra -Xw file"; do
 		# shellcheck disable=SC2086
 		run -2 ctl a $line

@@ -2,7 +2,7 @@
 /* Requests of HTTP. Input: the bytes, in memory of exactly their length. */
 #include <stdlib.h>
 
-#include "daemon/server/http.h"
+#include "daemon/exporter/http.h"
 #include "input.h"
 
 #define PAGE "/metrics"

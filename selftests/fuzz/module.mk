@@ -11,7 +11,7 @@ $(foreach f,cm cm_mad,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(cm_SRC
 
 $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 
-$(eval $(call fuzzer,http,$(FUZZ_DIR)/http_fuzz.c daemon/server/http.c,))
+$(eval $(call fuzzer,http,$(FUZZ_DIR)/http_fuzz.c daemon/exporter/http.c,))
 
 $(eval $(call fuzzer,capture,$(FUZZ_DIR)/capture_fuzz.c \
 	$(addprefix daemon/cli/,capture_check.c capture_direct.c capture_print.c capture_ring.c capture_rings.c pcapng.c),))

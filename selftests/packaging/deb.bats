@@ -85,7 +85,9 @@ in_root() {
 	[[ -x $ROOT/usr/share/doc/xroce/docs/examples/two-hosts && -s $ROOT/usr/share/doc/xroce/docs/faults.md ]]
 	grep -q '^ExecStart=/usr/sbin/xroced ' "$ROOT/lib/systemd/system/xroced@.service"
 	grep -q '^ExecStart=/usr/libexec/xroce/xroce-device-plugin' "$ROOT/lib/systemd/system/xroce-device-plugin.service"
-	[[ -x $ROOT/usr/libexec/xroce/xroce-device-plugin && -z $(find "$ROOT/etc/systemd" -name 'xroce-device-plugin*') ]]
+	grep -q '^ExecStart=/usr/bin/xroce metrics ' "$ROOT/lib/systemd/system/xroce-metrics.service"
+	[[ -x $ROOT/usr/libexec/xroce/xroce-device-plugin ]]
+	[[ -z $(find "$ROOT/etc/systemd" -name 'xroce-device-plugin*' -o -name 'xroce-metrics*') ]]
 	command -v systemd-sysusers >/dev/null || skip "the group: needs the program systemd-sysusers"
 	grep -q ^rdma: "$ROOT/etc/group"
 	grep -q ^xroce: "$ROOT/etc/passwd"

@@ -22,6 +22,7 @@ needs_plain_provider() {
 	local file
 
 	for file in sbin/xroced bin/xroce lib/xroce/libxroce.so lib/systemd/system/xroced@.service \
+		lib/systemd/system/xroce-metrics.socket lib/systemd/system/xroce-metrics.service \
 		libexec/xroce/xroce-device-plugin lib/systemd/system/xroce-device-plugin.service \
 		lib/sysusers.d/xroce.conf share/man/man8/xroced.8 share/man/man1/xroce.1; do
 		[[ -f $STAGE/usr/$file ]] || { echo "no $file"; return 1; }
@@ -91,12 +92,17 @@ needs_plain_provider() {
 @test "install: systemd accepts the units" {
 	command -v systemd-analyze >/dev/null || skip "needs the program systemd-analyze"
 	local unit=$BATS_TEST_TMPDIR/xroced@.service plugin=$BATS_TEST_TMPDIR/xroce-device-plugin.service
+	local metrics=$BATS_TEST_TMPDIR/xroce-metrics
 
 	sed "s|/usr/sbin/|$STAGE&|; /^Documentation/d" "$STAGE/usr/lib/systemd/system/xroced@.service" >"$unit"
 	grep -q "^ExecStart=$STAGE/usr/sbin/xroced" "$unit"
 	sed "s|/usr/libexec/|$STAGE&|; /^Documentation/d" "$STAGE/usr/lib/systemd/system/${plugin##*/}" >"$plugin"
 	grep -q "^ExecStart=$STAGE/usr/libexec/xroce/xroce-device-plugin" "$plugin"
-	run systemd-analyze verify "$unit" "$plugin"
+	sed "s|=/usr/bin/|=$STAGE/usr/bin/|; /^Documentation/d" "$STAGE/usr/lib/systemd/system/xroce-metrics.service" \
+		>"$metrics.service"
+	grep -q "^ExecStart=$STAGE/usr/bin/xroce metrics" "$metrics.service"
+	sed '/^Documentation/d' "$STAGE/usr/lib/systemd/system/xroce-metrics.socket" >"$metrics.socket"
+	run systemd-analyze verify "$unit" "$plugin" "$metrics.socket" "$metrics.service"
 	echo "$output"
 	[[ $status == 0 && -z $output ]]
 }

@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "scrape.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/base/groups.h"
-#include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/rate.h"
 #include "http.h"
-#include "metrics.h"
-#include "server.h"
 
-#define BACKLOG 16
 #define TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 /* A response, shared by the connections that send it */
@@ -36,7 +27,6 @@ union address {
 	struct sockaddr sa;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
-	struct sockaddr_un un;
 };
 
 /* Who has connected: a host, or the user of a unix socket */
@@ -59,15 +49,22 @@ struct peer {
 	size_t sent, end;  /* end: of the part that the peer gets */
 };
 
-struct xd_scrape {
-	struct xd_server *server;
-	struct xd_loop *loop;
+struct listener {
+	struct xd_scrape *scrape;
 	int fd;
 	struct xd_watch *watch;
+};
+
+struct xd_scrape {
+	struct xd_loop *loop;
+	xd_scrape_collect *collect;
+	void *arg;
+	struct listener listener[XD_SCRAPE_SOCKETS];
+	uint32_t listeners;
 	struct xd_timer *again; /* accepts again after the limit of the rate */
 	uint64_t bucket;	/* of connections */
 	struct text *page;	/* the last one, or NULL */
-	uint64_t page_at;	/* when it was made */
+	uint64_t page_at;	/* when it was complete */
 	struct peer peer[XD_SCRAPE_PEERS];
 };
 
@@ -125,28 +122,20 @@ static struct text *error_page(int status)
 
 static struct text *new_page(const struct xd_scrape *s)
 {
-	size_t length = 0;
 	char *data = NULL;
-	FILE *f = open_memstream(&data, &length);
-	struct text *t = NULL;
+	bool found = s->collect(s->arg, &data);
+	struct text *t = data ? response(found ? 200 : 503, data, strlen(data)) : NULL;
 
-	if (!f)
-		return error_page(503);
-	xd_metrics_write(f, s->server, true);
-	if (!fclose(f))
-		t = response(200, data, length);
 	free(data);
 	return t ? t : error_page(503);
 }
 
 static struct text *get_page(struct xd_scrape *s)
 {
-	uint64_t now = xd_now();
-
-	if (!s->page || now - s->page_at >= 1000000000 / XD_SCRAPE_HZ) {
+	if (!s->page || xd_now() - s->page_at >= 1000000000 / XD_SCRAPE_HZ) {
 		put_text(s->page);
 		s->page = new_page(s);
-		s->page_at = now;
+		s->page_at = xd_now();
 	}
 	if (s->page)
 		s->page->users++;
@@ -159,7 +148,8 @@ static void set_accepting(struct xd_scrape *s)
 {
 	uint64_t wait = xd_rate_wait(&accept_rate, s->bucket, xd_now());
 
-	xd_watch_set(s->watch, wait ? 0 : EPOLLIN);
+	for (uint32_t i = 0; i < s->listeners; i++)
+		xd_watch_set(s->listener[i].watch, wait ? 0 : EPOLLIN);
 	if (wait)
 		xd_timer_arm(s->again, wait);
 }
@@ -311,10 +301,11 @@ static void find_source(int fd, const union address *a, struct source *source)
 /* A failed accept() counts, too: without descriptors, the socket stays readable. */
 static void on_listen(void *arg, uint32_t events)
 {
-	struct xd_scrape *s = arg;
+	const struct listener *l = arg;
+	struct xd_scrape *s = l->scrape;
 	union address a = { 0 };
 	socklen_t length = sizeof(a);
-	int fd = accept4(s->fd, &a.sa, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept4(l->fd, &a.sa, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct source source;
 
 	xd_rate_take(&accept_rate, &s->bucket, xd_now());
@@ -325,158 +316,56 @@ static void on_listen(void *arg, uint32_t events)
 	set_accepting(s);
 }
 
-/* ---- the socket ------------------------------------------------------------------ */
-
-static int parse_port(const char *text, uint16_t *port)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-
-	if (*text < '0' || *text > '9' || *end || !n || n > UINT16_MAX)
-		return -EINVAL;
-	*port = htons((uint16_t)n);
-	return 0;
-}
-
-/* Returns the length of the socket address, or -EINVAL. */
-static int parse_inet(const char *text, union address *a)
-{
-	const char *colon = strrchr(text, ':');
-	size_t n = colon ? (size_t)(colon - text) : 0;
-	char host[INET6_ADDRSTRLEN];
-
-	if (n >= 2 && text[0] == '[' && text[n - 1] == ']' && n - 2 < sizeof(host)) {
-		snprintf(host, sizeof(host), "%.*s", (int)n - 2, text + 1);
-		a->in6.sin6_family = AF_INET6;
-		if (inet_pton(AF_INET6, host, &a->in6.sin6_addr) == 1 &&
-		    !parse_port(colon + 1, &a->in6.sin6_port))
-			return sizeof(a->in6);
-	} else if (n && n < sizeof(host)) {
-		snprintf(host, sizeof(host), "%.*s", (int)n, text);
-		a->in.sin_family = AF_INET;
-		if (inet_pton(AF_INET, host, &a->in.sin_addr) == 1 &&
-		    !parse_port(colon + 1, &a->in.sin_port))
-			return sizeof(a->in);
-	}
-	return -EINVAL;
-}
-
-static int parse(const char *text, union address *a)
-{
-	memset(a, 0, sizeof(*a));
-	if (text[0] != '/')
-		return parse_inet(text, a);
-	if (strlen(text) >= sizeof(a->un.sun_path))
-		return -ENAMETOOLONG;
-	a->un.sun_family = AF_UNIX;
-	strcpy(a->un.sun_path, text);
-	return sizeof(a->un);
-}
-
-/* Removes a socket that nobody listens on, which a daemon has left that crashed. */
-static void remove_stale(const struct sockaddr_un *un)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
-
-	if (fd >= 0 && !lstat(un->sun_path, &st) && S_ISSOCK(st.st_mode) &&
-	    connect(fd, (const struct sockaddr *)un, sizeof(*un)) && errno == ECONNREFUSED)
-		unlink(un->sun_path);
-	if (fd >= 0)
-		close(fd);
-}
-
-static int bind_unix(int fd, const struct sockaddr_un *un, gid_t group)
-{
-	mode_t old = umask(0177);
-	int err;
-
-	remove_stale(un);
-	err = bind(fd, (const struct sockaddr *)un, sizeof(*un)) ? -errno : 0;
-	umask(old);
-	if (!err && group != XD_NO_GROUP &&
-	    (chown(un->sun_path, (uid_t)-1, group) || chmod(un->sun_path, 0660)))
-		err = -errno;
-	return err;
-}
-
-static int bind_inet(int fd, const union address *a, socklen_t length)
-{
-	int on = 1;
-
-	/* Connections of the last daemon may still be in TIME-WAIT. */
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	return bind(fd, &a->sa, length) ? -errno : 0;
-}
-
-static int listen_on(const union address *a, socklen_t length, gid_t group)
-{
-	int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
-
-	if (fd < 0)
-		return -errno;
-	err = a->sa.sa_family == AF_UNIX ? bind_unix(fd, &a->un, group) : bind_inet(fd, a, length);
-	if (!err && listen(fd, BACKLOG))
-		err = -errno;
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
-}
-
-int xd_scrape_listen(const char *text, gid_t group)
-{
-	union address a;
-	int length = parse(text, &a);
-	int fd = length < 0 ? length : listen_on(&a, (socklen_t)length, group);
-
-	if (length == -EINVAL)
-		xd_log(XD_ERR, "--metrics %s: neither ADDRESS:PORT, [ADDRESS]:PORT nor /PATH",
-		       text);
-	else if (fd < 0)
-		xd_log(XD_ERR, "--metrics %s: %s", text, strerror(-fd));
-	return fd;
-}
-
 /* ---- start and stop -------------------------------------------------------------- */
 
-static int open_all(struct xd_scrape *s)
+static bool open_all(struct xd_scrape *s)
 {
 	bool ok;
 
 	s->again = xd_timer_new(s->loop, on_again, s);
-	s->watch = xd_watch_add(s->loop, s->fd, EPOLLIN, on_listen, s);
-	ok = s->again && s->watch;
+	ok = s->again;
 	for (uint32_t i = 0; i < XD_SCRAPE_PEERS; i++) {
 		s->peer[i].scrape = s;
 		s->peer[i].fd = -1;
 		s->peer[i].timer = xd_timer_new(s->loop, on_timeout, &s->peer[i]);
 		ok &= s->peer[i].timer != NULL;
 	}
-	return ok ? 0 : -ENOMEM;
+	return ok;
 }
 
-int xd_scrape_start(struct xd_server *server, int fd, struct xd_scrape **out)
+struct xd_scrape *xd_scrape_new(struct xd_loop *loop, xd_scrape_collect *collect, void *arg)
 {
 	struct xd_scrape *s = calloc(1, sizeof(*s));
-	int err;
 
-	if (!s) {
-		close(fd);
-		return -ENOMEM;
+	if (!s)
+		return NULL;
+	s->loop = loop;
+	s->collect = collect;
+	s->arg = arg;
+	if (open_all(s))
+		return s;
+	xd_scrape_free(s);
+	return NULL;
+}
+
+int xd_scrape_add(struct xd_scrape *s, int fd)
+{
+	struct listener *l = &s->listener[s->listeners];
+	int err = s->listeners == XD_SCRAPE_SOCKETS ? -E2BIG : -ENOMEM;
+
+	if (err == -ENOMEM) {
+		*l = (struct listener){ .scrape = s, .fd = fd };
+		l->watch = xd_watch_add(s->loop, fd, EPOLLIN, on_listen, l);
+		err = l->watch ? 0 : err;
 	}
-	s->server = server;
-	s->loop = server->dev->loop;
-	s->fd = fd;
-	err = open_all(s);
 	if (err)
-		xd_scrape_stop(s);
+		close(fd);
 	else
-		*out = s;
+		s->listeners++;
 	return err;
 }
 
-void xd_scrape_stop(struct xd_scrape *s)
+void xd_scrape_free(struct xd_scrape *s)
 {
 	if (!s)
 		return;
@@ -484,9 +373,11 @@ void xd_scrape_stop(struct xd_scrape *s)
 		end_peer(&s->peer[i]);
 		xd_timer_free(s->peer[i].timer);
 	}
-	xd_watch_del(s->watch);
+	for (uint32_t i = 0; i < s->listeners; i++) {
+		xd_watch_del(s->listener[i].watch);
+		close(s->listener[i].fd);
+	}
 	xd_timer_free(s->again);
 	put_text(s->page);
-	close(s->fd);
 	free(s);
 }

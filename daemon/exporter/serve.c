@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "daemon/base/loop.h"
+
+static void on_signal(void *loop, uint32_t events)
+{
+	xd_loop_stop(loop);
+}
+
+/* Returns a descriptor that reports the signals that end the service, or -errno. */
+static int open_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+static int run(struct xd_loop *loop, int signals)
+{
+	struct xd_watch *watch = xd_watch_add(loop, signals, EPOLLIN, on_signal, loop);
+	int err = watch ? xd_loop_run(loop) : -ENOMEM;
+
+	xd_watch_del(watch);
+	return err;
+}
+
+int xd_serve_metrics(const int *fds, uint32_t n, xd_scrape_collect *collect, void *arg)
+{
+	struct xd_loop *loop = xd_loop_new();
+	struct xd_scrape *s = loop ? xd_scrape_new(loop, collect, arg) : NULL;
+	int err = s ? 0 : -ENOMEM, signals = -1;
+	uint32_t i;
+
+	for (i = 0; !err && i < n; i++)
+		err = xd_scrape_add(s, fds[i]);
+	for (; i < n; i++)
+		close(fds[i]);
+	if (!err) {
+		signals = open_signals();
+		err = signals < 0 ? signals : run(loop, signals);
+	}
+	if (signals >= 0)
+		close(signals);
+	xd_scrape_free(s);
+	xd_loop_free(loop);
+	return err;
+}
