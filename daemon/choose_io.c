@@ -12,7 +12,7 @@
 #include "daemon/way/way.h"
 
 /* An XSKMAP takes the same privileges as loading and attaching the program. */
-static int try_map(void)
+static int choose_io_try_map(void)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_XSKMAP, "xroce_probe", 4, 4, 1, NULL);
 
@@ -35,7 +35,7 @@ static int try_socket(void)
 /* Returns what of XDP this process may not use, or NULL. */
 static const char *find_lack(char *text, size_t size)
 {
-	int map = try_map(), sock = map ? 0 : try_socket();
+	int map = choose_io_try_map(), sock = map ? 0 : try_socket();
 
 	if (map)
 		snprintf(text, size, "BPF maps for XDP: %s", strerror(-map));

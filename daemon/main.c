@@ -63,7 +63,7 @@ struct daemon {
 
 /* ---- signals and limits ---------------------------------------------------------- */
 
-static void on_signal(void *arg, uint32_t events)
+static void main_on_signal(void *arg, uint32_t events)
 {
 	struct daemon *d = arg;
 	struct signalfd_siginfo si;
@@ -92,7 +92,7 @@ static int watch_signals(struct daemon *d)
 	d->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (d->signal_fd < 0)
 		return -errno;
-	d->signals = xd_watch_add(d->dev.loop, d->signal_fd, EPOLLIN, on_signal, d);
+	d->signals = xd_watch_add(d->dev.loop, d->signal_fd, EPOLLIN, main_on_signal, d);
 	return d->signals ? 0 : -ENOMEM;
 }
 
@@ -422,7 +422,7 @@ static int log_step(const char *step, int err)
 }
 
 /* Everything that needs privileges */
-static int open_all(struct daemon *d)
+static int main_open_all(struct daemon *d)
 {
 	int err = log_step("starting the helper process", xd_helper_start(&d->opt, &d->helper));
 
@@ -482,9 +482,9 @@ static int start_server(struct daemon *d)
 }
 
 /* Threads start last, as they inherit the privileges that are left. */
-static int start(struct daemon *d)
+static int main_start(struct daemon *d)
 {
-	int err = open_all(d);
+	int err = main_open_all(d);
 
 	if (!err)
 		err = log_step("handing over to the helper process", hand_over(d));
@@ -511,7 +511,7 @@ static int start(struct daemon *d)
  * Gives up the interface and the name first, so that another daemon can serve them, whatever hangs
  * here. Returns false if a worker hangs.
  */
-static bool detach(struct daemon *d)
+static bool main_detach(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
 	bool ended;
@@ -530,7 +530,7 @@ static bool detach(struct daemon *d)
 	return ended;
 }
 
-static void release(struct daemon *d)
+static void main_release(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
 
@@ -562,21 +562,21 @@ static void stop(struct daemon *d, int status)
 		xd_rdma_cm_disconnect(server->objects.rdma_cm);
 	xd_watchdog_stop(d->watchdog);
 	xd_loop_set_turn(d->dev.loop, NULL, NULL);
-	ended = detach(d);
+	ended = main_detach(d);
 
 	d->server = NULL;
 	if (!ended || !xd_server_stop(server)) {
 		xd_log_flush();
 		_exit(status);
 	}
-	release(d);
+	main_release(d);
 }
 
 /* Path MTU of most networks that were not set up for RDMA */
 #define USUAL_PATH_MTU 1024
 
 /* Logs once the settings that make programs fail or slow although the device works. */
-static void log_hints(const struct xd_device *dev)
+static void main_log_hints(const struct xd_device *dev)
 {
 	const struct xd_link *link = xd_net_link(dev->net);
 	struct xr_addr gid;
@@ -593,14 +593,14 @@ static void log_hints(const struct xd_device *dev)
 	xd_io_log_hints(dev->io);
 }
 
-static int run(struct daemon *d)
+static int main_run(struct daemon *d)
 {
-	int err = start(d);
+	int err = main_start(d);
 
 	if (!err) {
 		xd_log(XD_NOTICE, "device %s serves %s, version " XR_VERSION, d->opt.name,
 		       xd_net_link(d->dev.net)->ifname);
-		log_hints(&d->dev);
+		main_log_hints(&d->dev);
 		notify_status(d);
 		xd_notify("READY=1");
 		err = xd_loop_run(d->dev.loop);
@@ -648,5 +648,5 @@ int main(int argc, char **argv)
 		xd_log(XD_ERR, "start: %s", strerror(errno));
 		return 1;
 	}
-	return run(&d);
+	return main_run(&d);
 }

@@ -35,7 +35,7 @@ static bool progressed(struct xd_watchdog *w, uint32_t index)
 	return moved;
 }
 
-static void check(void *arg)
+static void watchdog_check(void *arg)
 {
 	struct xd_watchdog *w = arg;
 	bool alive = true;
@@ -62,14 +62,14 @@ int xd_watchdog_start(const struct xd_device *dev, struct xd_watchdog **out)
 		return -ENOMEM;
 	w->dev = dev;
 	w->interval_ns = within / CHECKS;
-	w->timer = xd_timer_new(dev->loop, check, w);
+	w->timer = xd_timer_new(dev->loop, watchdog_check, w);
 	if (!w->timer) {
 		free(w);
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < XR_MAX_WORKERS; i++)
 		w->rounds[i] = UINT64_MAX; /* counts as progress */
-	check(w);
+	watchdog_check(w);
 	*out = w;
 	return 0;
 }

@@ -4,7 +4,7 @@
 #define STEP_BITS 3 /* log2 of XD_HISTOGRAM_STEPS */
 
 /* Values below XD_HISTOGRAM_STEPS have a bucket each. */
-static uint32_t bucket_of(uint64_t value)
+static uint32_t histogram_bucket_of(uint64_t value)
 {
 	uint32_t shift;
 
@@ -31,7 +31,7 @@ void xd_histogram_add(struct xd_histogram *h, uint64_t value)
 	h->sum += value;
 	if (value > h->longest)
 		h->longest = value;
-	h->bucket[bucket_of(value)]++;
+	h->bucket[histogram_bucket_of(value)]++;
 }
 
 uint64_t xd_histogram_quantile(const struct xd_histogram *h, uint32_t permille)
@@ -54,7 +54,7 @@ uint64_t xd_histogram_below(const struct xd_histogram *h, uint32_t bits)
 {
 	uint64_t n = 0;
 
-	for (uint32_t i = 0; i < bucket_of(1ull << bits); i++)
+	for (uint32_t i = 0; i < histogram_bucket_of(1ull << bits); i++)
 		n += h->bucket[i];
 	return n;
 }

@@ -16,15 +16,15 @@
 
 #define END_SECONDS 2 /* time that xd_jobs_free() waits */
 
-struct queue {
+struct jobs_queue {
 	struct xd_job *head, **tail;
 };
 
 struct xd_jobs {
 	pthread_mutex_t lock;
-	pthread_cond_t work;	 /* a job was added, or stop is set */
-	pthread_cond_t progress; /* a job has finished, or a thread has ended */
-	struct queue todo, done; /* done: waiting for the control thread */
+	pthread_cond_t work;	      /* a job was added, or stop is set */
+	pthread_cond_t progress;      /* a job has finished, or a thread has ended */
+	struct jobs_queue todo, done; /* done: waiting for the control thread */
 	unsigned int threads, idle, max_threads;
 	unsigned int unfinished; /* jobs whose done() has not returned */
 	bool stop;
@@ -33,20 +33,20 @@ struct xd_jobs {
 	struct xd_watch *watch;
 };
 
-static void queue_init(struct queue *q)
+static void queue_init(struct jobs_queue *q)
 {
 	q->head = NULL;
 	q->tail = &q->head;
 }
 
-static void queue_put(struct queue *q, struct xd_job *job)
+static void queue_put(struct jobs_queue *q, struct xd_job *job)
 {
 	job->next = NULL;
 	*q->tail = job;
 	q->tail = &job->next;
 }
 
-static struct xd_job *queue_get(struct queue *q)
+static struct xd_job *queue_get(struct jobs_queue *q)
 {
 	struct xd_job *job = q->head;
 
@@ -77,7 +77,7 @@ static int spawn(struct xd_jobs *jobs, void *(*fn)(void *))
 	return -err;
 }
 
-static void wake_loop(struct xd_jobs *jobs)
+static void jobs_wake_loop(struct xd_jobs *jobs)
 {
 	uint64_t one = 1;
 
@@ -91,7 +91,7 @@ static void run_one(struct xd_jobs *jobs, struct xd_job *job)
 	pthread_mutex_lock(&jobs->lock);
 	queue_put(&jobs->done, job);
 	pthread_cond_broadcast(&jobs->progress);
-	wake_loop(jobs);
+	jobs_wake_loop(jobs);
 }
 
 /* A thread that takes a job while no other one is idle starts another. */
@@ -138,7 +138,7 @@ static void call_done(struct xd_jobs *jobs)
 			break;
 	}
 	if (jobs->done.head)
-		wake_loop(jobs);
+		jobs_wake_loop(jobs);
 	pthread_mutex_unlock(&jobs->lock);
 }
 

@@ -46,7 +46,7 @@ void xd_log_about(const struct xd_log_program *program)
 }
 
 /* Values with line breaks would be taken for more fields. */
-static void clean(char *text)
+static void log_clean(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < ' ')
@@ -65,7 +65,7 @@ static int write_program(char *fields, size_t room)
 		snprintf(qpn, sizeof(qpn), "XROCE_QPN=%u\n", log_about->qpn);
 	if (named)
 		snprintf(comm, sizeof(comm), "%s", log_about->comm);
-	clean(comm);
+	log_clean(comm);
 	return snprintf(fields, room, "XROCE_PID=%d\nXROCE_UID=%u\n%s%s%s%s", log_about->pid,
 			log_about->uid, named ? "XROCE_COMM=" : "", comm, named ? "\n" : "", qpn);
 }

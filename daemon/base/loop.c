@@ -46,7 +46,7 @@ struct xd_loop {
 	struct xd_turns turns;
 };
 
-static uint64_t ns_of(clockid_t clock)
+static uint64_t loop_ns_of(clockid_t clock)
 {
 	struct timespec ts;
 
@@ -56,12 +56,12 @@ static uint64_t ns_of(clockid_t clock)
 
 uint64_t xd_now(void)
 {
-	return ns_of(CLOCK_MONOTONIC);
+	return loop_ns_of(CLOCK_MONOTONIC);
 }
 
 uint64_t xd_cpu_time(void)
 {
-	return ns_of(CLOCK_THREAD_CPUTIME_ID);
+	return loop_ns_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 uint64_t xd_loop_lap(struct xd_loop *loop)
@@ -210,7 +210,7 @@ static struct xd_timer *first_timer(const struct xd_loop *loop)
 }
 
 /* Clients decide how many timers are due at once: the rest waits for the next turn. */
-static void run_timers(struct xd_loop *loop)
+static void loop_run_timers(struct xd_loop *loop)
 {
 	uint64_t begun = xd_now(), now = begun;
 	struct xd_timer *t;
@@ -277,7 +277,7 @@ int xd_loop_run(struct xd_loop *loop)
 			return -errno;
 		begin = loop->lap;
 		run_watches(loop, ev, n);
-		run_timers(loop);
+		loop_run_timers(loop);
 		if (loop->turn)
 			loop->turn(loop->turn_arg);
 		count_turn(&loop->turns, loop->lap - begin);

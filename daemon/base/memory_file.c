@@ -72,7 +72,7 @@ static bool is_internal(dev_t dev)
  * Parses a line of mountinfo (proc_pid_mountinfo(5)):
  * 36 35 98:0 /root /mount-point rw,noatime optional... - type source options
  */
-static bool is_memory_mount(const char *line, dev_t dev)
+static bool base_is_memory_mount(const char *line, dev_t dev)
 {
 	const char *type = strstr(line, " - ");
 	unsigned int major, minor;
@@ -93,7 +93,7 @@ static bool is_mounted_memory(dev_t dev, pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", pid);
 	f = fopen(path, "re");
 	while (f && !found && getline(&line, &size, f) > 0)
-		found = is_memory_mount(line, dev);
+		found = base_is_memory_mount(line, dev);
 	free(line);
 	if (f)
 		fclose(f);

@@ -16,7 +16,7 @@
 #define RETRY_US 50000
 
 /* Opens the directory to all users regardless of the umask: the socket's mode limits access. */
-static int make_directory(const char *path)
+static int name_lock_make_directory(const char *path)
 {
 	if (!mkdir(path, 0755))
 		return chmod(path, 0755) ? -errno : 0;
@@ -82,7 +82,8 @@ static int lock_with_retries(const char *path)
 
 int xd_name_lock(const char *runtime_dir, bool private, const char *name)
 {
-	int err = private ? make_private_directory(runtime_dir) : make_directory(runtime_dir);
+	int err = private ? make_private_directory(runtime_dir)
+			  : name_lock_make_directory(runtime_dir);
 	char path[XD_LOCK_PATH];
 	int fd;
 

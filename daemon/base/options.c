@@ -20,11 +20,11 @@
 
 #include "log.h"
 
-enum kind { TEXT, NUMBER, SIZE, POWER2, IO, BIND, VERDICT, ATTACH, GSO, LEVEL };
+enum options_kind { TEXT, NUMBER, SIZE, POWER2, IO, BIND, VERDICT, ATTACH, GSO, LEVEL };
 
 struct option_row {
 	const char *name, *arg, *text;
-	enum kind kind;
+	enum options_kind kind;
 	size_t offset;
 	uint64_t min, max; /* TEXT: limits of the length; max includes the terminating zero */
 };
@@ -187,7 +187,7 @@ static uint32_t default_load(void)
 }
 
 /* Returns true if a user or group exists in this user namespace. map: its file below /proc */
-static bool is_mapped(const char *map, uint32_t id)
+static bool options_is_mapped(const char *map, uint32_t id)
 {
 	FILE *f = fopen(map, "re");
 	unsigned int first, outside, count;
@@ -202,7 +202,7 @@ static bool is_mapped(const char *map, uint32_t id)
 
 static bool can_become(const struct passwd *user)
 {
-	return user && !geteuid() && is_mapped("/proc/self/uid_map", user->pw_uid);
+	return user && !geteuid() && options_is_mapped("/proc/self/uid_map", user->pw_uid);
 }
 
 /* Root can give a file to any group, others to those of which they are members. */
@@ -212,7 +212,7 @@ static bool can_give_to(const struct group *group)
 	bool member;
 	int n;
 
-	if (!group || !is_mapped("/proc/self/gid_map", group->gr_gid))
+	if (!group || !options_is_mapped("/proc/self/gid_map", group->gr_gid))
 		return false;
 	member = !geteuid() || getegid() == group->gr_gid;
 	n = getgroups(sizeof(own) / sizeof(own[0]), own);
@@ -232,7 +232,7 @@ static bool owns_system_dir(void)
  * The directory of a user's own daemons, where programs of the user look, too:
  * provider/control/runtime_dir.h
  */
-static void set_runtime_dir(struct xd_options *o)
+static void options_set_runtime_dir(struct xd_options *o)
 {
 	const char *session = getenv("XDG_RUNTIME_DIR");
 	struct stat st;
@@ -246,7 +246,7 @@ static void set_runtime_dir(struct xd_options *o)
 		snprintf(o->runtime_dir, sizeof(o->runtime_dir), "/tmp/xroce-%u", geteuid());
 }
 
-static void set_defaults(struct xd_options *o)
+static void options_set_defaults(struct xd_options *o)
 {
 	memset(o, 0, sizeof(*o));
 	strcpy(o->bpffs, "/sys/fs/bpf");
@@ -302,7 +302,7 @@ static const char *set_word(int *at, const struct word *words, const char *value
 	return not_among(all);
 }
 
-static const char *parse_number(const char *value, bool suffix, uint64_t *n)
+static const char *options_parse_number(const char *value, bool suffix, uint64_t *n)
 {
 	static const char letters[] = "KMGT";
 	const char *letter;
@@ -329,7 +329,7 @@ static const char *set_number(struct xd_options *o, const struct option_row *row
 {
 	static char range[64];
 	uint64_t n;
-	const char *wrong = parse_number(value, row->kind == SIZE, &n);
+	const char *wrong = options_parse_number(value, row->kind == SIZE, &n);
 
 	if (wrong)
 		return wrong;
@@ -386,7 +386,7 @@ static const struct option_row *find_row(const char *name)
 
 /* ---- configuration file ------------------------------------------------------------------- */
 
-static char *trim(char *s)
+static char *options_trim(char *s)
 {
 	char *end;
 
@@ -399,13 +399,13 @@ static char *trim(char *s)
 	return s;
 }
 
-static int parse_line(struct xd_options *o, const char *file, int number, char *line)
+static int options_parse_line(struct xd_options *o, const char *file, int number, char *line)
 {
 	const struct option_row *row;
 	const char *wrong;
 	char *name, *value, *eq;
 
-	name = trim(line);
+	name = options_trim(line);
 	if (!*name || *name == '#')
 		return 0;
 	eq = strchr(name, '=');
@@ -414,8 +414,8 @@ static int parse_line(struct xd_options *o, const char *file, int number, char *
 		return -EINVAL;
 	}
 	*eq = 0;
-	name = trim(name);
-	value = trim(eq + 1);
+	name = options_trim(name);
+	value = options_trim(eq + 1);
 	row = find_row(name);
 	if (!row || row->offset == AT(config)) {
 		fprintf(stderr, "xroced: %s:%d: unknown setting \"%s\"\n", file, number, name);
@@ -441,7 +441,7 @@ static int parse_file(struct xd_options *o, const char *path)
 		return -EINVAL;
 	}
 	for (int n = 1; !err && getline(&line, &room, f) >= 0; n++)
-		err = parse_line(o, path, n, line);
+		err = options_parse_line(o, path, n, line);
 	if (ferror(f)) {
 		fprintf(stderr, "xroced: %s: %s\n", path, strerror(errno));
 		err = -EINVAL;
@@ -452,7 +452,7 @@ static int parse_file(struct xd_options *o, const char *path)
 }
 
 /* The file of --config must exist, the interface's own file need not. */
-static int read_file(struct xd_options *o)
+static int options_read_file(struct xd_options *o)
 {
 	char path[sizeof(XD_CONFIG_DIR) + sizeof(o->interface) + sizeof("/.conf")];
 
@@ -538,7 +538,7 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_fil
 }
 
 /* The name becomes part of paths, log messages and tables. */
-static int check_name(const char *option, const char *name)
+static int options_check_name(const char *option, const char *name)
 {
 	const char *c = name;
 
@@ -564,7 +564,7 @@ static bool find_user(const char *name, uid_t *uid)
 	const struct passwd *p = getpwnam(name);
 	uint64_t n;
 
-	if (!p && (parse_number(name, false, &n) || n >= UINT32_MAX))
+	if (!p && (options_parse_number(name, false, &n) || n >= UINT32_MAX))
 		return false;
 	*uid = p ? p->pw_uid : (uid_t)n;
 	return true;
@@ -607,7 +607,7 @@ static int name_socket(struct xd_options *o)
 	return -EINVAL;
 }
 
-static int check(struct xd_options *o)
+static int options_check(struct xd_options *o)
 {
 	int err;
 
@@ -617,10 +617,11 @@ static int check(struct xd_options *o)
 	}
 	if (!o->name[0])
 		snprintf(o->name, sizeof(o->name), "xr_%s", o->interface);
-	if (check_name("--interface", o->interface) || check_name("--name", o->name))
+	if (options_check_name("--interface", o->interface) ||
+	    options_check_name("--name", o->name))
 		return -EINVAL;
 	if (!o->runtime_dir[0])
-		set_runtime_dir(o);
+		options_set_runtime_dir(o);
 	err = check_group("--group", o->group);
 	if (!err)
 		err = check_group("--reserved-lkey-group", o->reserved_lkey_group);
@@ -664,12 +665,12 @@ int xd_options_parse(struct xd_options *o, int argc, char **argv)
 {
 	int err;
 
-	set_defaults(o);
+	options_set_defaults(o);
 	err = parse_args(o, argc, argv, true);
 	if (!err)
-		err = read_file(o);
+		err = options_read_file(o);
 	if (!err)
 		err = parse_args(o, argc, argv, false);
 	set_user_limits(o);
-	return err ? err : check(o);
+	return err ? err : options_check(o);
 }

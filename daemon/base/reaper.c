@@ -38,7 +38,7 @@ static void link_to(struct xd_killed **list, struct xd_killed *k)
 	*list = k;
 }
 
-static void end(struct xd_killed *k)
+static void reaper_end(struct xd_killed *k)
 {
 	unlink_from_list(k);
 	xd_watch_del(k->watch);
@@ -49,7 +49,7 @@ static void end(struct xd_killed *k)
 
 static void on_end(void *arg, uint32_t events)
 {
-	end(arg);
+	reaper_end(arg);
 }
 
 static void take_added(struct xd_reaper *r)
@@ -74,7 +74,7 @@ static void watch_waiting(void *arg)
 	for (k = r->waiting; k; k = next) {
 		next = k->next;
 		if (k->pidfd < 0) {
-			end(k);
+			reaper_end(k);
 			continue;
 		}
 		k->watch = xd_watch_add(r->loop, k->pidfd, EPOLLIN, on_end, k);
@@ -121,9 +121,9 @@ void xd_reaper_free(struct xd_reaper *r)
 		return;
 	take_added(r);
 	while (r->waiting)
-		end(r->waiting);
+		reaper_end(r->waiting);
 	while (r->watched)
-		end(r->watched);
+		reaper_end(r->watched);
 	xd_timer_free(r->retry);
 	xd_watch_del(r->watch);
 	if (r->eventfd >= 0)

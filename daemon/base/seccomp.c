@@ -45,7 +45,7 @@ enum {
 
 enum { ANY_ARG = -1 };
 
-struct rule {
+struct seccomp_rule {
 	uint16_t nr;
 	uint16_t roles;
 	int8_t arg;	      /* ANY_ARG, or the number of an argument, of which ... */
@@ -67,7 +67,7 @@ struct rule {
 	}
 
 /* clang-format off */
-static const struct rule allowed[] = {
+static const struct seccomp_rule allowed[] = {
 	/* memory; nothing becomes executable */
 	FOR(ALL, brk), FOR(ALL, munmap), FOR(ALL, mremap), FOR(ALL, madvise),
 	IF(ALL, mmap, 2, PROT_EXEC, 0), IF(ALL, mprotect, 2, PROT_EXEC, 0),
@@ -157,73 +157,73 @@ struct program {
 
 #define FIELD(name) (uint32_t) offsetof(struct seccomp_data, name)
 
-static void add(struct program *p, struct sock_filter insn)
+static void seccomp_add(struct program *p, struct sock_filter insn)
 {
 	p->code[p->n++] = insn;
 }
 
-static void load(struct program *p, uint32_t offset)
+static void seccomp_load(struct program *p, uint32_t offset)
 {
-	add(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
+	seccomp_add(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset));
 }
 
-static void give(struct program *p, uint32_t action)
+static void seccomp_give(struct program *p, uint32_t action)
 {
-	add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
+	seccomp_add(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
 
 /* Skips the next n instructions unless the accumulator has the value. */
 static void if_equal(struct program *p, uint32_t value, uint8_t n)
 {
-	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n));
+	seccomp_add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n));
 }
 
 static void if_above(struct program *p, uint32_t value, uint32_t action)
 {
-	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, value, 0, 1));
-	give(p, action);
+	seccomp_add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, value, 0, 1));
+	seccomp_give(p, action);
 }
 
 /* Arguments that are compared have 32 bits: the upper half is not passed on by the kernel. */
-static void add_rule(struct program *p, const struct rule *r)
+static void seccomp_add_rule(struct program *p, const struct seccomp_rule *r)
 {
 	const uint32_t low = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 4;
 
 	if (r->arg == ANY_ARG) {
 		if_equal(p, r->nr, 1);
-		give(p, SECCOMP_RET_ALLOW);
+		seccomp_give(p, SECCOMP_RET_ALLOW);
 		return;
 	}
 	if_equal(p, r->nr, 5);
-	load(p, FIELD(args) + (uint32_t)r->arg * 8 + low);
-	add(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask));
+	seccomp_load(p, FIELD(args) + (uint32_t)r->arg * 8 + low);
+	seccomp_add(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask));
 	if_equal(p, r->value, 1);
-	give(p, SECCOMP_RET_ALLOW);
-	load(p, FIELD(nr));
+	seccomp_give(p, SECCOMP_RET_ALLOW);
+	seccomp_load(p, FIELD(nr));
 }
 
-static void build(struct program *p, enum xd_role role, uint32_t arch)
+static void seccomp_build(struct program *p, enum xd_role role, uint32_t arch)
 {
 	size_t i;
 
 	p->n = 0;
-	load(p, FIELD(arch));
-	add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0));
-	give(p, SECCOMP_RET_KILL_PROCESS);
-	load(p, FIELD(nr));
+	seccomp_load(p, FIELD(arch));
+	seccomp_add(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0));
+	seccomp_give(p, SECCOMP_RET_KILL_PROCESS);
+	seccomp_load(p, FIELD(nr));
 	if_above(p, X32 - 1, SECCOMP_RET_KILL_PROCESS);
 	for (i = 0; i < COUNT(allowed); i++)
 		if (allowed[i].roles & 1u << role)
-			add_rule(p, &allowed[i]);
+			seccomp_add_rule(p, &allowed[i]);
 	for (i = 0; i < COUNT(fatal); i++) {
 		if_equal(p, fatal[i], 1);
-		give(p, SECCOMP_RET_KILL_PROCESS);
+		seccomp_give(p, SECCOMP_RET_KILL_PROCESS);
 	}
 	/* The C library uses clone() then, whose flags can be checked. */
 	if_equal(p, SYS_clone3, 1);
-	give(p, SECCOMP_RET_ERRNO | ENOSYS);
+	seccomp_give(p, SECCOMP_RET_ERRNO | ENOSYS);
 	if_above(p, NEWEST_KNOWN, SECCOMP_RET_ERRNO | ENOSYS);
-	give(p, SECCOMP_RET_ERRNO | EPERM);
+	seccomp_give(p, SECCOMP_RET_ERRNO | EPERM);
 }
 
 int xd_seccomp_enter(enum xd_role role)
@@ -233,7 +233,7 @@ int xd_seccomp_enter(enum xd_role role)
 	struct sock_fprog prog = { .filter = p.code };
 	unsigned long flags = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG;
 
-	build(&p, role, ARCH);
+	seccomp_build(&p, role, ARCH);
 	prog.len = p.n;
 	if (!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog))
 		return 0;

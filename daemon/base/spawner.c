@@ -28,18 +28,18 @@ struct xd_spawner {
  * One message: a number with descriptors. In a request: enum xd_spawned; in a reply: the process
  * or a negative errno.
  */
-struct message {
+struct spawner_message {
 	int32_t value;
 	int fd[XD_SPAWN_FDS];
 	uint32_t n;
 };
 
-static int send_message(int sock, const struct message *m)
+static int send_message(int sock, const struct spawner_message *m)
 {
 	return xd_message_send(sock, &m->value, sizeof(m->value), m->fd, m->n, 0);
 }
 
-static int receive_message(int sock, struct message *m)
+static int spawner_receive_message(int sock, struct spawner_message *m)
 {
 	m->n = XD_SPAWN_FDS;
 	return xd_message_receive(sock, &m->value, sizeof(m->value), m->fd, &m->n, 0);
@@ -54,7 +54,7 @@ static const struct xd_spawned_kind *spawned;
  * Returns the number of the process or -errno. The process is reaped later, so that its number is
  * its own until then.
  */
-static int fork_one(int sock, int signals, const struct message *m, int *pidfd)
+static int fork_one(int sock, int signals, const struct spawner_message *m, int *pidfd)
 {
 	const struct xd_spawned_kind *kind = &spawned[m->value];
 	pid_t parent = getpid(), pid = fork();
@@ -78,10 +78,10 @@ static int fork_one(int sock, int signals, const struct message *m, int *pidfd)
 }
 
 /* Returns false if the daemon has closed its end. */
-static bool serve(int sock, int signals)
+static bool spawner_serve(int sock, int signals)
 {
-	struct message request, reply = { 0 };
-	int err = receive_message(sock, &request);
+	struct spawner_message request, reply = { 0 };
+	int err = spawner_receive_message(sock, &request);
 
 	if (err && err != -EMFILE)
 		return false;
@@ -93,7 +93,7 @@ static bool serve(int sock, int signals)
 	return !err;
 }
 
-static void reap(int signals)
+static void spawner_reap(int signals)
 {
 	struct signalfd_siginfo si;
 
@@ -120,8 +120,8 @@ static int spawner_main(int sock)
 		return 1;
 	while (poll(p, 2, -1) > 0 || errno == EINTR) {
 		if (p[1].revents)
-			reap(p[1].fd);
-		if (p[0].revents && !serve(sock, p[1].fd))
+			spawner_reap(p[1].fd);
+		if (p[0].revents && !spawner_serve(sock, p[1].fd))
 			return 0;
 	}
 	return 1;
@@ -150,7 +150,7 @@ int xd_spawner_start(const struct xd_spawned_kind kind[XD_SPAWN_KINDS], struct x
 int xd_spawner_fork(struct xd_spawner *s, enum xd_spawned kind, const int *fds, uint32_t n,
 		    pid_t *pid)
 {
-	struct message request = { .value = kind, .n = n }, reply;
+	struct spawner_message request = { .value = kind, .n = n }, reply;
 	int err;
 
 	if (n > XD_SPAWN_FDS)
@@ -159,7 +159,7 @@ int xd_spawner_fork(struct xd_spawner *s, enum xd_spawned kind, const int *fds, 
 	pthread_mutex_lock(&s->lock);
 	err = send_message(s->process.sock, &request);
 	if (!err)
-		err = receive_message(s->process.sock, &reply);
+		err = spawner_receive_message(s->process.sock, &reply);
 	pthread_mutex_unlock(&s->lock);
 	if (err)
 		return err;

@@ -29,42 +29,42 @@ static struct xd_filter *filter_of(struct xd_tables *t)
 
 /* ---- tables: both ------------------------------------------------------------------------- */
 
-static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
+static int filter_set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
 {
 	int err = xd_tables_set_qp(filter_of(t)->memory, qpn, entry);
 
 	return err ?: xd_tables_set_qp(&filter_of(t)->maps.tables, qpn, entry);
 }
 
-static int del_qp(struct xd_tables *t, uint32_t qpn)
+static int filter_del_qp(struct xd_tables *t, uint32_t qpn)
 {
 	int err = xd_tables_del_qp(filter_of(t)->memory, qpn);
 
 	return xd_tables_del_qp(&filter_of(t)->maps.tables, qpn) ?: err;
 }
 
-static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
+static int filter_set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
 {
 	int err = xd_tables_set_key(filter_of(t)->memory, index, entry);
 
 	return err ?: xd_tables_set_key(&filter_of(t)->maps.tables, index, entry);
 }
 
-static int del_key(struct xd_tables *t, uint32_t index)
+static int filter_del_key(struct xd_tables *t, uint32_t index)
 {
 	int err = xd_tables_del_key(filter_of(t)->memory, index);
 
 	return xd_tables_del_key(&filter_of(t)->maps.tables, index) ?: err;
 }
 
-static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
+static int filter_set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
 {
 	int err = xd_tables_set_addr(filter_of(t)->memory, addr, gid_index);
 
 	return err ?: xd_tables_set_addr(&filter_of(t)->maps.tables, addr, gid_index);
 }
 
-static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
+static int filter_del_addr(struct xd_tables *t, const struct xr_addr *addr)
 {
 	int err = xd_tables_del_addr(filter_of(t)->memory, addr);
 
@@ -72,7 +72,7 @@ static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
 }
 
 /* Each packet is counted by one of them. */
-static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
+static int filter_read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
 {
 	struct xr_stat kept;
 	int err = xd_tables_stat(filter_of(t)->memory, reason, &kept);
@@ -85,7 +85,7 @@ static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat 
 	return 0;
 }
 
-static void report_refused(struct xd_tables *t, bool on)
+static void filter_report_refused(struct xd_tables *t, bool on)
 {
 	xd_tables_report_refused(filter_of(t)->memory, on);
 	xd_tables_report_refused(&filter_of(t)->maps.tables, on);
@@ -105,7 +105,7 @@ static void count_refused(void *arg, const struct xr_refused *r)
 	c->fn(c->arg, r);
 }
 
-static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
+static uint64_t filter_take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
 {
 	struct counted c = { .fn = fn, .arg = arg };
 	uint64_t lost = xd_tables_refused(filter_of(t)->memory, most, count_refused, &c);
@@ -116,15 +116,15 @@ static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn f
 }
 
 static const struct xd_tables_ops filter_ops = {
-	.qp_set = set_qp,
-	.qp_del = del_qp,
-	.key_set = set_key,
-	.key_del = del_key,
-	.addr_set = set_addr,
-	.addr_del = del_addr,
-	.stat = read_stat,
-	.report_refused = report_refused,
-	.refused = take_refused,
+	.qp_set = filter_set_qp,
+	.qp_del = filter_del_qp,
+	.key_set = filter_set_key,
+	.key_del = filter_del_key,
+	.addr_set = filter_set_addr,
+	.addr_del = filter_del_addr,
+	.stat = filter_read_stat,
+	.report_refused = filter_report_refused,
+	.refused = filter_take_refused,
 };
 
 struct xd_tables *xd_filter_tables(struct xd_filter *f)
@@ -198,7 +198,7 @@ static int load_skeleton(struct xd_filter *f, const struct xd_options *opt)
 	return filter_bpf__load(f->skel);
 }
 
-static int load(struct xd_filter *f, const struct xd_options *opt)
+static int filter_load(struct xd_filter *f, const struct xd_options *opt)
 {
 	struct xd_maps_skeleton skel;
 	int err = load_skeleton(f, opt);
@@ -238,7 +238,7 @@ int xd_filter_new(const struct xd_options *opt, struct xd_filter **filter)
 		return -ENOMEM;
 	xd_maps_log_warnings();
 	xd_maps_init(&f->maps);
-	err = load(f, opt);
+	err = filter_load(f, opt);
 	if (!err)
 		err = open_memory(f, opt);
 	if (err) {

@@ -25,7 +25,7 @@ static struct xd_maps *maps_of(struct xd_tables *t)
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
-static int update(const struct bpf_map *map, const void *key, const void *value)
+static int maps_update(const struct bpf_map *map, const void *key, const void *value)
 {
 	return bpf_map_update_elem(map_fd(map), key, value, BPF_ANY);
 }
@@ -37,39 +37,39 @@ static int delete (const struct bpf_map *map, const void *key)
 	return err == -ENOENT ? 0 : err;
 }
 
-static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
+static int maps_set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
 {
-	return update(maps_of(t)->qps, &qpn, entry);
+	return maps_update(maps_of(t)->qps, &qpn, entry);
 }
 
-static int del_qp(struct xd_tables *t, uint32_t qpn)
+static int maps_del_qp(struct xd_tables *t, uint32_t qpn)
 {
 	return delete (maps_of(t)->qps, &qpn);
 }
 
-static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
+static int maps_set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
 {
-	return update(maps_of(t)->keys, &index, entry);
+	return maps_update(maps_of(t)->keys, &index, entry);
 }
 
-static int del_key(struct xd_tables *t, uint32_t index)
+static int maps_del_key(struct xd_tables *t, uint32_t index)
 {
 	return delete (maps_of(t)->keys, &index);
 }
 
-static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
+static int maps_set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
 {
 	struct xr_addr_entry entry = { .gid_index = gid_index };
 
-	return update(maps_of(t)->addrs, addr, &entry);
+	return maps_update(maps_of(t)->addrs, addr, &entry);
 }
 
-static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
+static int maps_del_addr(struct xd_tables *t, const struct xr_addr *addr)
 {
 	return delete (maps_of(t)->addrs, addr);
 }
 
-static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
+static int maps_read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
 {
 	int cpus = libbpf_num_possible_cpus(), err;
 	struct xr_stat *per_cpu;
@@ -92,12 +92,12 @@ static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat 
 
 /* ---- refused packets ------------------------------------------------------------------------ */
 
-static void report_refused(struct xd_tables *t, bool on)
+static void maps_report_refused(struct xd_tables *t, bool on)
 {
 	__atomic_store_n(maps_of(t)->skel.report_refused, on, __ATOMIC_RELAXED);
 }
 
-static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
+static uint64_t maps_take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
 {
 	struct xd_maps *m = maps_of(t);
 	uint64_t lost = __atomic_load_n(m->skel.refused_lost, __ATOMIC_RELAXED), n;
@@ -112,15 +112,15 @@ static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn f
 }
 
 static const struct xd_tables_ops maps_ops = {
-	.qp_set = set_qp,
-	.qp_del = del_qp,
-	.key_set = set_key,
-	.key_del = del_key,
-	.addr_set = set_addr,
-	.addr_del = del_addr,
-	.stat = read_stat,
-	.report_refused = report_refused,
-	.refused = take_refused,
+	.qp_set = maps_set_qp,
+	.qp_del = maps_del_qp,
+	.key_set = maps_set_key,
+	.key_del = maps_del_key,
+	.addr_set = maps_set_addr,
+	.addr_del = maps_del_addr,
+	.stat = maps_read_stat,
+	.report_refused = maps_report_refused,
+	.refused = maps_take_refused,
 };
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -138,23 +138,23 @@ static uint32_t direct_qps(const struct bpf_object *obj, const struct xd_options
 	return xd_options_verdict_slots(opt) * XR_PUBLISH_QPS;
 }
 
-static void resize(const struct bpf_object *obj, const char *name, uint32_t entries)
+static void maps_resize(const struct bpf_object *obj, const char *name, uint32_t entries)
 {
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(obj, name), entries);
 }
 
 void xd_maps_resize(struct bpf_object *obj, const struct xd_options *opt)
 {
-	resize(obj, "qps", qps(opt) + direct_qps(obj, opt));
+	maps_resize(obj, "qps", qps(opt) + direct_qps(obj, opt));
 	/*
 	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
 	 * the kernel allocates here, 16 bytes each.
 	 */
-	resize(obj, "keys", 2 * opt->max_mr);
-	resize(obj, "psns", xr_pow2_roundup(qps(opt)));
+	maps_resize(obj, "keys", 2 * opt->max_mr);
+	maps_resize(obj, "psns", xr_pow2_roundup(qps(opt)));
 }
 
-static int map_psns(struct xd_maps *m, const struct xd_options *opt)
+static int maps_map_psns(struct xd_maps *m, const struct xd_options *opt)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *p;
@@ -168,7 +168,7 @@ static int map_psns(struct xd_maps *m, const struct xd_options *opt)
 	return 0;
 }
 
-static int on_refused(void *arg, void *data, size_t size)
+static int maps_on_refused(void *arg, void *data, size_t size)
 {
 	struct xd_maps *m = arg;
 
@@ -180,7 +180,7 @@ static int map_refused(struct xd_maps *m)
 {
 	int fd = map_fd(bpf_object__find_map_by_name(m->skel.obj, "refused"));
 
-	m->refused.ring = ring_buffer__new(fd, on_refused, m, NULL);
+	m->refused.ring = ring_buffer__new(fd, maps_on_refused, m, NULL);
 	return m->refused.ring ? 0 : -errno;
 }
 
@@ -218,7 +218,7 @@ int xd_maps_take(struct xd_maps *m, const struct xd_options *opt,
 
 	m->skel = *skel;
 	find_maps(m);
-	err = map_psns(m, opt);
+	err = maps_map_psns(m, opt);
 	if (err) {
 		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
 		return err;

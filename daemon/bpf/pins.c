@@ -27,7 +27,7 @@ static bool is_bpffs(const char *path)
 	return !statfs(path, &fs) && fs.f_type == BPF_FS_MAGIC;
 }
 
-static bool is_empty(const char *path)
+static bool pins_is_empty(const char *path)
 {
 	DIR *dir = opendir(path);
 	struct dirent *d;
@@ -47,7 +47,7 @@ static int ensure_bpffs(const char *path)
 		return 0;
 	if (mkdir(path, 0755) && errno != EEXIST)
 		return -errno;
-	if (!is_empty(path))
+	if (!pins_is_empty(path))
 		return -ENOTEMPTY;
 	return mount("bpf", path, "bpf", 0, "mode=0700") ? -errno : 0;
 }

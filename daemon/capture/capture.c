@@ -22,7 +22,7 @@ uint64_t xd_capture_bytes(uint32_t rings, uint32_t ring_size)
 	return xd_capture_data(rings) + (uint64_t)rings * ring_size;
 }
 
-static uint64_t now(clockid_t clock)
+static uint64_t capture_now(clockid_t clock)
 {
 	struct timespec t;
 
@@ -78,7 +78,7 @@ struct xd_capture *xd_capture_new(const struct xr_capture_req *req, uint32_t rin
 		return NULL;
 	c->filter = req->filter;
 	c->rings = rings;
-	c->clock = now(CLOCK_REALTIME) - now(CLOCK_MONOTONIC);
+	c->clock = capture_now(CLOCK_REALTIME) - capture_now(CLOCK_MONOTONIC);
 	c->known = calloc((size_t)rings * XD_CAPTURE_KNOWN, sizeof(*c->known));
 	if (!c->known) {
 		free(c);
@@ -101,7 +101,7 @@ void xd_capture_close(struct xd_capture *c)
 
 /* ---- refused packets ----------------------------------------------------------------------- */
 
-static void count(__u64 *shared, uint64_t value)
+static void capture_count(__u64 *shared, uint64_t value)
 {
 	__atomic_store_n(shared, value, __ATOMIC_RELAXED);
 }
@@ -128,7 +128,7 @@ void xd_capture_refused(struct xd_capture *c, const struct xr_refused *r)
 		.time = r->time,
 	};
 
-	count(&t->shared->events[XR_CAPTURE_DROP], ++c->refused);
+	capture_count(&t->shared->events[XR_CAPTURE_DROP], ++c->refused);
 	if (xd_capture_selects(&c->filter, p.type, &frame))
 		xd_tap_put(t, &p);
 }
@@ -140,7 +140,7 @@ void xd_capture_lost(struct xd_capture *c, uint64_t n)
 	t->matched += n;
 	t->lost += n;
 	c->refused += n;
-	count(&t->shared->matched, t->matched);
-	count(&t->shared->lost, t->lost);
-	count(&t->shared->events[XR_CAPTURE_DROP], c->refused);
+	capture_count(&t->shared->matched, t->matched);
+	capture_count(&t->shared->lost, t->lost);
+	capture_count(&t->shared->events[XR_CAPTURE_DROP], c->refused);
 }

@@ -51,7 +51,7 @@ static bool selects_qpn(const struct xr_capture_filter *f, uint32_t qpn)
 }
 
 /* Returns the destination QP of a packet that the daemon has built. */
-static uint32_t dest_of(const struct xt_frame *f)
+static uint32_t filter_dest_of(const struct xt_frame *f)
 {
 	const uint8_t *bth = f->seg[0].data + f->meta.bth_off;
 
@@ -80,7 +80,7 @@ bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type 
 	if (f->reasons && (sent || !(f->reasons >> (frame->meta.reason & 63) & 1)))
 		return false;
 	if (f->qpns && !selects_qpn(f, frame->meta.qpn) &&
-	    !(type == XR_CAPTURE_LOCAL && selects_qpn(f, dest_of(frame))))
+	    !(type == XR_CAPTURE_LOCAL && selects_qpn(f, filter_dest_of(frame))))
 		return false;
 	return selects_opcode(f, frame) && (!f->peers || selects_peer(f, sent, frame));
 }

@@ -17,17 +17,17 @@ static const struct {
 };
 
 /* printf() would take longer than everything else that is done for a packet. */
-struct text {
+struct options_text {
 	char *at, *end;
 };
 
-static void add(struct text *t, const char *s)
+static void options_add(struct options_text *t, const char *s)
 {
 	while (*s && t->at < t->end)
 		*t->at++ = *s++;
 }
 
-static void add_number(struct text *t, uint32_t n)
+static void options_add_number(struct options_text *t, uint32_t n)
 {
 	char digits[11], *d = digits + sizeof(digits) - 1;
 
@@ -35,18 +35,18 @@ static void add_number(struct text *t, uint32_t n)
 	do
 		*--d = (char)('0' + n % 10);
 	while (n /= 10);
-	add(t, d);
+	options_add(t, d);
 }
 
-static void add_verdict(struct text *t, uint8_t reason)
+static void options_add_verdict(struct options_text *t, uint8_t reason)
 {
 	uint32_t known = reason < XR_REASON_COUNT ? reason : XR_NO_METADATA;
 
-	add(t, ", verdict ");
-	add(t, verdicts[known].name);
+	options_add(t, ", verdict ");
+	options_add(t, verdicts[known].name);
 	if (reason) {
-		add(t, ": ");
-		add(t, verdicts[known].text);
+		options_add(t, ": ");
+		options_add(t, verdicts[known].text);
 	}
 }
 
@@ -60,20 +60,20 @@ struct subject {
 
 static void write_comment(char comment[XD_CAPTURE_TEXT_MAX], const struct subject *s)
 {
-	struct text t = { comment, comment + XD_CAPTURE_TEXT_MAX - 1 };
+	struct options_text t = { comment, comment + XD_CAPTURE_TEXT_MAX - 1 };
 
-	add(&t, "QP ");
-	add_number(&t, s->qpn);
+	options_add(&t, "QP ");
+	options_add_number(&t, s->qpn);
 	if (s->queue == XR_CAPTURE_DIRECT) {
-		add(&t, ", direct");
+		options_add(&t, ", direct");
 	} else {
-		add(&t, ", queue ");
-		add_number(&t, s->queue);
+		options_add(&t, ", queue ");
+		options_add_number(&t, s->queue);
 	}
 	if (s->type == XR_CAPTURE_LOCAL)
-		add(&t, XR_CAPTURE_WITHIN);
+		options_add(&t, XR_CAPTURE_WITHIN);
 	if (s->type == XR_CAPTURE_RX || s->type == XR_CAPTURE_REFUSED)
-		add_verdict(&t, s->reason);
+		options_add_verdict(&t, s->reason);
 	*t.at = 0;
 }
 

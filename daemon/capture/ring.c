@@ -7,16 +7,16 @@
 
 /* ---- ring ---------------------------------------------------------------------------------- */
 
-static void count(__u64 *shared, uint64_t value)
+static void ring_count(__u64 *shared, uint64_t value)
 {
 	__atomic_store_n(shared, value, __ATOMIC_RELAXED);
 }
 
 /* The daemon has written what the indices and numbers tell. */
-static void publish(struct xd_tap *t)
+static void ring_publish(struct xd_tap *t)
 {
-	count(&t->shared->matched, t->matched);
-	count(&t->shared->lost, t->lost);
+	ring_count(&t->shared->matched, t->matched);
+	ring_count(&t->shared->lost, t->lost);
 	__atomic_store_n(&t->shared->producer, t->producer, __ATOMIC_RELEASE);
 }
 
@@ -34,10 +34,10 @@ static void note_chunk(struct xd_tap *t, uint64_t before)
 	if (chunk == before >> t->chunk_shift)
 		return;
 	t->mark[chunk & mask] = t->producer;
-	count(&t->shared->oldest, t->mark[(chunk + 2) & mask]);
+	ring_count(&t->shared->oldest, t->mark[(chunk + 2) & mask]);
 }
 
-static inline void advance(struct xd_tap *t, uint32_t bytes)
+static inline void ring_advance(struct xd_tap *t, uint32_t bytes)
 {
 	uint64_t before = t->producer;
 
@@ -46,7 +46,7 @@ static inline void advance(struct xd_tap *t, uint32_t bytes)
 		note_chunk(t, before);
 }
 
-static inline bool has_room(const struct xd_tap *t, uint32_t size)
+static inline bool ring_has_room(const struct xd_tap *t, uint32_t size)
 {
 	uint64_t used = t->producer - t->consumer;
 
@@ -54,20 +54,20 @@ static inline bool has_room(const struct xd_tap *t, uint32_t size)
 }
 
 /* Returns the place for a block, or NULL if there is no room. */
-static inline uint8_t *reserve(struct xd_tap *t, uint32_t size)
+static inline uint8_t *ring_reserve(struct xd_tap *t, uint32_t size)
 {
 	uint32_t at = t->producer & (t->size - 1), rest = t->size - at;
 	uint32_t need = rest < size ? rest + size : size;
 
-	if (!has_room(t, need)) {
+	if (!ring_has_room(t, need)) {
 		t->consumer = __atomic_load_n(&t->shared->consumer, __ATOMIC_ACQUIRE);
-		if (!has_room(t, need))
+		if (!ring_has_room(t, need))
 			return NULL;
 	}
 	if (rest >= size)
 		return t->data + at;
-	count(&t->shared->skip, t->producer);
-	advance(t, rest);
+	ring_count(&t->shared->skip, t->producer);
+	ring_advance(t, rest);
 	return t->data;
 }
 
@@ -93,7 +93,7 @@ void xd_tap_prefetch(struct xd_tap *t)
 /* ---- blocks -------------------------------------------------------------------------------- */
 
 /* Returns the number of bytes that can be copied: refused packets are not complete. */
-static inline uint32_t bytes_of(const struct xt_frame *f)
+static inline uint32_t ring_bytes_of(const struct xt_frame *f)
 {
 	uint32_t n = 0;
 
@@ -109,7 +109,7 @@ static inline uint32_t bytes_of(const struct xt_frame *f)
  * Copies a run of bytes. Most have some dozen, for which a call takes longer than the copy. The
  * last ones are copied together with some in front of them.
  */
-static inline void copy_run(uint8_t *to, const uint8_t *from, uint32_t n)
+static inline void ring_copy_run(uint8_t *to, const uint8_t *from, uint32_t n)
 {
 	if (n < 8 || n > INLINE_MAX) {
 		memcpy(to, from, n);
@@ -125,11 +125,11 @@ static inline void copy_run(uint8_t *to, const uint8_t *from, uint32_t n)
 	memcpy(to + n - 16, from + n - 16, 16);
 }
 
-static inline void copy(uint8_t *to, const struct xt_frame *f, uint32_t len)
+static inline void ring_copy(uint8_t *to, const struct xt_frame *f, uint32_t len)
 {
 	for (uint32_t i = 0, n; len && i < f->nseg; i++, len -= n, to += n) {
 		n = f->seg[i].len < len ? f->seg[i].len : len;
-		copy_run(to, f->seg[i].data, n);
+		ring_copy_run(to, f->seg[i].data, n);
 	}
 }
 
@@ -175,19 +175,19 @@ static inline void fill_block(uint8_t *at, const struct xd_capture_options *o,
 	at += sizeof(*head);
 	if (padded) /* zeros behind the packet, which is copied over the others */
 		memset(at + padded - 4, 0, 4);
-	copy(at, f, captured);
-	copy_run(at + padded, o->bytes, o->len + 4);
+	ring_copy(at, f, captured);
+	ring_copy_run(at + padded, o->bytes, o->len + 4);
 }
 
 static bool write_block(struct xd_tap *t, const struct xd_packet *p,
 			const struct xd_capture_options *o)
 {
-	uint8_t *at = reserve(t, o->head.length);
+	uint8_t *at = ring_reserve(t, o->head.length);
 
 	if (!at)
 		return false;
 	fill_block(at, o, p->frame, p->time + t->clock);
-	advance(t, o->head.length);
+	ring_advance(t, o->head.length);
 	return true;
 }
 
@@ -207,12 +207,12 @@ static __attribute__((noinline)) bool put_behind_lost(struct xd_tap *t, const st
 
 static inline uint32_t captured_of(const struct xd_tap *t, const struct xt_frame *f)
 {
-	const uint32_t whole = bytes_of(f);
+	const uint32_t whole = ring_bytes_of(f);
 
 	return whole < t->snap_len ? whole : t->snap_len;
 }
 
-static void put(struct xd_tap *t, const struct xd_packet *p)
+static void ring_put(struct xd_tap *t, const struct xd_packet *p)
 {
 	const uint32_t captured = captured_of(t, p->frame);
 	bool done;
@@ -227,8 +227,8 @@ static void put(struct xd_tap *t, const struct xd_packet *p)
 
 void xd_tap_put(struct xd_tap *t, const struct xd_packet *p)
 {
-	put(t, p);
-	publish(t);
+	ring_put(t, p);
+	ring_publish(t);
 }
 
 /* Whether the blocks of two packets differ in the bytes of the packets only */
@@ -240,7 +240,7 @@ static inline bool alike(const struct xt_frame *f, const struct xt_frame *g)
 }
 
 /* Returns the bytes that can be written one behind the other now. */
-static uint32_t room(const struct xd_tap *t)
+static uint32_t ring_room(const struct xd_tap *t)
 {
 	const uint64_t used = t->producer - t->consumer;
 	const uint32_t rest = t->size - (t->producer & (t->size - 1));
@@ -257,7 +257,7 @@ static uint32_t room(const struct xd_tap *t)
 static uint32_t put_alike(struct xd_tap *t, const struct xd_packet *p, uint32_t n)
 {
 	const struct xd_capture_options *o = options_of(t, p, captured_of(t, p->frame));
-	const uint32_t length = o->head.length, most = room(t) / length;
+	const uint32_t length = o->head.length, most = ring_room(t) / length;
 	const uint64_t time = p->time + t->clock;
 	uint8_t *at = t->data + (t->producer & (t->size - 1));
 	uint32_t i;
@@ -265,7 +265,7 @@ static uint32_t put_alike(struct xd_tap *t, const struct xd_packet *p, uint32_t 
 	for (i = 0; i < n && i < most && alike(p->frame, p->frame + i + 1); i++) {
 		fill_block(at, o, p->frame + i + 1, time);
 		at += length;
-		advance(t, length);
+		ring_advance(t, length);
 	}
 	t->matched += i;
 	return i;
@@ -280,10 +280,10 @@ void xd_tap_put_batch(struct xd_tap *t, const struct xd_packet *first, uint32_t 
 		p.frame = first->frame + i;
 		if (!xd_tap_selects(t, p.type, p.frame))
 			continue;
-		put(t, &p);
+		ring_put(t, &p);
 		if (t->all && t->lost == t->lost_before)
 			i += put_alike(t, &p, n - i - 1);
 	}
 	if (t->matched != matched)
-		publish(t);
+		ring_publish(t);
 }

@@ -31,7 +31,7 @@ uint32_t xd_taps_local_len(const struct xd_tap *taps)
 	return len;
 }
 
-static uint64_t now(void)
+static uint64_t taps_now(void)
 {
 	struct timespec t;
 
@@ -48,7 +48,7 @@ void xd_taps_put(struct xd_tap *taps, enum xr_capture_type type, uint32_t queue,
 		if (!xd_tap_selects(t, type, f))
 			continue;
 		if (!p.time)
-			p.time = now();
+			p.time = taps_now();
 		xd_tap_put(t, &p);
 	}
 }
@@ -57,7 +57,7 @@ void xd_taps_put_received(struct xd_tap *taps, uint32_t queue, const struct xt_f
 			  uint32_t n)
 {
 	const struct xd_packet first = {
-		.frame = frames, .type = XR_CAPTURE_RX, .queue = queue, .time = now()
+		.frame = frames, .type = XR_CAPTURE_RX, .queue = queue, .time = taps_now()
 	};
 
 	for (struct xd_tap *t = taps; t; t = t->next)

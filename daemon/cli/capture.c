@@ -59,12 +59,12 @@ static const char *const event_names[XR_CAPTURE_EVENTS] = {
 
 static volatile sig_atomic_t stopped;
 
-static void on_signal(int signal)
+static void capture_on_signal(int signal)
 {
 	stopped = signal;
 }
 
-static uint64_t now(clockid_t clock)
+static uint64_t cli_now(clockid_t clock)
 {
 	struct timespec t;
 
@@ -88,7 +88,7 @@ static void write_statistics(struct capture *c)
 {
 	struct pcapng_statistics s = {
 		.start = c->start,
-		.end = now(CLOCK_REALTIME),
+		.end = cli_now(CLOCK_REALTIME),
 		.received = capture_rings_matched(&c->rings),
 		.dropped = capture_rings_lost(&c->rings),
 	};
@@ -155,7 +155,7 @@ static bool has_all(const struct capture *c)
 }
 
 /* Writes the packets captured before `until`. Returns -EPROTO if a ring is damaged. */
-static int drain(struct capture *c, uint64_t until)
+static int capture_drain(struct capture *c, uint64_t until)
 {
 	struct capture_run run;
 	int err = 0;
@@ -192,26 +192,26 @@ static void wait_for_more(const struct capture *c)
 }
 
 /* *event: what has happened. With --on, packets stay in the rings until then. */
-static int run(struct capture *c, const char **event)
+static int cli_capture_run(struct capture *c, const char **event)
 {
-	uint64_t end = UINT64_MAX, time;
+	uint64_t capture_end = UINT64_MAX, time;
 	bool gone = false;
 	int err = 0;
 
 	while (!err && !gone && !stopped && !has_all(c) && !c->out.err) {
-		time = now(CLOCK_MONOTONIC);
-		if (time >= end)
+		time = cli_now(CLOCK_MONOTONIC);
+		if (time >= capture_end)
 			break;
 		err = capture_direct_update(&c->rings, &c->client);
 		gone = xp_conn_hung_up(&c->client.conn);
 		if (gone)
 			err = 0;
 		if (!err && !c->events)
-			err = drain(c, capture_rings_mark(&c->rings, time));
+			err = capture_drain(c, capture_rings_mark(&c->rings, time));
 		if (!*event)
 			*event = happened(c);
-		if (*event && end == UINT64_MAX)
-			end = time + AFTER_EVENT_NS;
+		if (*event && capture_end == UINT64_MAX)
+			capture_end = time + AFTER_EVENT_NS;
 		wait_for_more(c);
 	}
 	return err || !gone ? err : -EPIPE;
@@ -221,7 +221,7 @@ static int run(struct capture *c, const char **event)
  * Ends the capture, so that what is in the rings and the numbers do not change any more. The
  * connection stays: no other capture gets the rings of direct programs meanwhile.
  */
-static void end(struct capture *c, bool gone)
+static void capture_end(struct capture *c, bool gone)
 {
 	struct xp_call call = { .type = XR_MSG_END_CAPTURE };
 
@@ -237,23 +237,23 @@ static void end(struct capture *c, bool gone)
 
 static int write_rest(struct capture *c)
 {
-	int err = drain(c, UINT64_MAX);
+	int err = capture_drain(c, UINT64_MAX);
 
 	write_statistics(c);
 	return err;
 }
 
-static int capture(struct capture *c)
+static int capture_packets(struct capture *c)
 {
 	const char *event = NULL;
 	int status = CLI_OK, err, rest = 0;
 
-	c->start = now(CLOCK_REALTIME);
+	c->start = cli_now(CLOCK_REALTIME);
 	if (!c->events)
 		write_header(c);
 	note_events(c);
-	err = run(c, &event);
-	end(c, err == -EPIPE);
+	err = cli_capture_run(c, &event);
+	capture_end(c, err == -EPIPE);
 	if (event) {
 		status = capture_output_open(&c->out);
 		write_header(c);
@@ -274,7 +274,7 @@ static int capture(struct capture *c)
 
 /* ---- options ------------------------------------------------------------------------- */
 
-static bool number(const char *text, uint64_t max, uint64_t *value)
+static bool cli_number(const char *text, uint64_t max, uint64_t *value)
 {
 	char *end;
 
@@ -283,7 +283,7 @@ static bool number(const char *text, uint64_t max, uint64_t *value)
 	return *text >= '0' && *text <= '9' && !errno && !*end && *value && *value <= max;
 }
 
-static int set_option(struct cli *cli, struct capture *c, int option, char *value)
+static int capture_set_option(struct cli *cli, struct capture *c, int option, char *value)
 {
 	uint64_t n;
 
@@ -294,23 +294,23 @@ static int set_option(struct cli *cli, struct capture *c, int option, char *valu
 	case 'o':
 		return parse_events(cli, c, value);
 	case 's':
-		if (!number(value, UINT32_MAX, &n))
+		if (!cli_number(value, UINT32_MAX, &n))
 			return cli_usage(cli, "'%s' is not a number of bytes", value);
 		c->req.snap_len = (uint32_t)n;
 		return CLI_OK;
 	case 'b':
-		if (!number(value, 4096, &n))
+		if (!cli_number(value, 4096, &n))
 			return cli_usage(cli, "'%s' is not a number of MiB from 1 to 4096", value);
 		c->buffer_mb = (uint32_t)n;
 		return CLI_OK;
 	default:
-		if (!number(value, UINT64_MAX, &c->most))
+		if (!cli_number(value, UINT64_MAX, &c->most))
 			return cli_usage(cli, "'%s' is not a number of packets", value);
 		return CLI_OK;
 	}
 }
 
-static int parse(struct cli *cli, struct capture *c, int argc, char **argv)
+static int capture_parse(struct cli *cli, struct capture *c, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "write", required_argument, NULL, 'w' },
@@ -335,7 +335,7 @@ static int parse(struct cli *cli, struct capture *c, int argc, char **argv)
 		if (option == 'r')
 			cli->runtime_dir = optarg;
 		else if (option != '?')
-			status = set_option(cli, c, option, optarg);
+			status = capture_set_option(cli, c, option, optarg);
 		if (status != CLI_OK)
 			return -(status + 1);
 	}
@@ -384,7 +384,7 @@ static uint32_t direct_ring_size(struct capture *c)
 	return (uint32_t)size;
 }
 
-static int start(const struct cli *cli, struct capture *c, const char *device)
+static int capture_start(const struct cli *cli, struct capture *c, const char *device)
 {
 	int err = cli_client_open(&c->client, cli, device);
 
@@ -398,9 +398,10 @@ static int start(const struct cli *cli, struct capture *c, const char *device)
 	return err ? err : capture_direct_update(&c->rings, &c->client);
 }
 
-static void catch_signals(void)
+static void capture_catch_signals(void)
 {
-	struct sigaction stop = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN };
+	struct sigaction stop = { .sa_handler = capture_on_signal },
+			 ignore = { .sa_handler = SIG_IGN };
 
 	sigaction(SIGINT, &stop, NULL);
 	sigaction(SIGTERM, &stop, NULL);
@@ -408,7 +409,7 @@ static void catch_signals(void)
 	sigaction(SIGPIPE, &ignore, NULL);
 }
 
-static int check_options(const struct cli *cli, const struct capture *c)
+static int capture_check_options(const struct cli *cli, const struct capture *c)
 {
 	if (c->events && (!c->out.path || !strcmp(c->out.path, "-")))
 		return cli_usage(cli, "--on needs a file: -w FILE");
@@ -418,7 +419,7 @@ static int check_options(const struct cli *cli, const struct capture *c)
 int cli_capture(struct cli *cli, int argc, char **argv)
 {
 	static struct capture c = { .buffer_mb = DEFAULT_RING_MB, .out.fd = -1 };
-	int first = parse(cli, &c, argc, argv), status, err;
+	int first = capture_parse(cli, &c, argc, argv), status, err;
 
 	if (first < 0)
 		return -first - 1;
@@ -426,17 +427,17 @@ int cli_capture(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "DEV is missing");
 	status = capture_filter(cli, argv + first + 1, argc - first - 1, &c.req.filter);
 	if (status == CLI_OK)
-		status = check_options(cli, &c);
+		status = capture_check_options(cli, &c);
 	if (status != CLI_OK)
 		return status;
 	c.singly = !c.events && (!c.out.path || c.most);
-	catch_signals();
-	err = start(cli, &c, argv[first]);
+	capture_catch_signals();
+	err = capture_start(cli, &c, argv[first]);
 	status = cli_client_explain(&c.client, "capture", err);
 	if (status == CLI_OK && !c.events)
 		status = capture_output_open(&c.out);
 	if (status == CLI_OK)
-		status = capture(&c);
+		status = capture_packets(&c);
 	capture_rings_close(&c.rings);
 	cli_client_close(&c.client);
 	return status;

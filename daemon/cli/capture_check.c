@@ -11,7 +11,7 @@
 #define PACKET_MAX UINT16_MAX
 
 /* In place of all but printable characters of ASCII */
-static void clean(uint8_t *text, uint32_t len)
+static void capture_check_clean(uint8_t *text, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)
 		if (text[i] < ' ' || text[i] > '~')
@@ -24,7 +24,7 @@ static bool check_option(uint16_t code, uint8_t *value, uint16_t len)
 
 	switch (code) {
 	case XR_PCAPNG_COMMENT:
-		clean(value, len);
+		capture_check_clean(value, len);
 		return len <= COMMENT_MAX;
 	case XR_PCAPNG_FLAGS:
 		memcpy(&flags, value, sizeof(flags));
@@ -41,7 +41,7 @@ static bool check_option(uint16_t code, uint8_t *value, uint16_t len)
 }
 
 /* The last option is the end. A value of 0 bytes is followed by the length of the block. */
-static bool check_options(uint8_t *at, uint32_t left)
+static bool cli_check_options(uint8_t *at, uint32_t left)
 {
 	uint16_t head[2];
 
@@ -61,7 +61,7 @@ static bool check_options(uint8_t *at, uint32_t left)
 }
 
 /* Returns the length of the block at the start, 0 if it is not valid. */
-static uint32_t check(uint8_t *block, size_t len)
+static uint32_t cli_check(uint8_t *block, size_t len)
 {
 	const uint32_t n = pcapng_block(block, len);
 	struct xr_pcapng_packet *h = (void *)block;
@@ -73,7 +73,7 @@ static uint32_t check(uint8_t *block, size_t len)
 	padded = xr_pcapng_padded(h->captured);
 	memset(bytes + h->captured, 0, padded - h->captured);
 	memcpy(&last, block + n - sizeof(last), sizeof(last));
-	if (last != n || !check_options(bytes + padded, n - xr_pcapng_packet_len(padded, 0)))
+	if (last != n || !cli_check_options(bytes + padded, n - xr_pcapng_packet_len(padded, 0)))
 		return 0;
 	return n;
 }
@@ -96,7 +96,7 @@ size_t capture_check(uint8_t *blocks, size_t len, uint64_t *time, uint64_t now, 
 	uint32_t n;
 
 	*packets = 0;
-	while ((n = check(blocks + at, len - at))) {
+	while ((n = cli_check(blocks + at, len - at))) {
 		set_time((struct xr_pcapng_packet *)(blocks + at), time, now);
 		at += n;
 		(*packets)++;

@@ -68,7 +68,8 @@ static uint64_t present(uint64_t clock)
  * Checks what was copied. Returns the length of the blocks that are valid and complete. None is
  * older than what was written before, whatever the program says.
  */
-static size_t take(const struct capture_rings *r, struct capture_direct *c, size_t len)
+static size_t capture_direct_take(const struct capture_rings *r, struct capture_direct *c,
+				  size_t len)
 {
 	uint64_t packets;
 
@@ -96,7 +97,7 @@ static bool copy_more(const struct capture_rings *r, struct capture_reader *d)
 		return false;
 	n = end - d->consumer < COPY ? end - d->consumer : COPY;
 	memcpy(d->direct->copy, d->data + (d->consumer & (d->size - 1)), n);
-	n = take(r, d->direct, n);
+	n = capture_direct_take(r, d->direct, n);
 	d->consumer += n;
 	__atomic_store_n(&d->shared->consumer, d->consumer, __ATOMIC_RELEASE);
 	return n;
@@ -147,7 +148,7 @@ void capture_direct_rewind(const struct capture_rings *r, struct capture_reader 
 		return;
 	d->producer = __atomic_load_n(&d->shared->producer, __ATOMIC_ACQUIRE);
 	d->consumer = __atomic_load_n(&d->shared->oldest, __ATOMIC_RELAXED);
-	take(r, c, copy_all(d));
+	capture_direct_take(r, c, copy_all(d));
 	c->damaged = true; /* no more is read */
 }
 
@@ -190,7 +191,7 @@ static void free_direct(struct capture_direct *c)
 	free(c);
 }
 
-static void count(struct capture_reader *d)
+static void cli_count(struct capture_reader *d)
 {
 	struct capture_direct *c = d->direct;
 	uint64_t lost;
@@ -206,15 +207,15 @@ static void count(struct capture_reader *d)
 void capture_direct_count(struct capture_rings *r)
 {
 	for (uint32_t i = 0; i < r->directs; i++)
-		count(reader_at(r, i));
+		cli_count(reader_at(r, i));
 }
 
 /* Its numbers stay in the sums. */
-static void detach(struct capture_rings *r, struct capture_reader *d)
+static void capture_direct_detach(struct capture_rings *r, struct capture_reader *d)
 {
 	struct capture_direct *c = d->direct;
 
-	count(d);
+	cli_count(d);
 	r->ended.packets += c->packets;
 	r->ended.lost += c->lost;
 	for (int i = 0; i < XR_CAPTURE_EVENTS; i++)
@@ -250,9 +251,9 @@ static void detach_ended(struct capture_rings *r)
 
 		if (c->damaged && c->used == c->copied) {
 			miss(c->pid, "its ring is damaged");
-			detach(r, d);
+			capture_direct_detach(r, d);
 		} else if (c->gone && (r->overwrite ? ++kept > KEPT : is_drained(d))) {
-			detach(r, d);
+			capture_direct_detach(r, d);
 		}
 	}
 }
@@ -263,7 +264,7 @@ static void detach_ended(struct capture_rings *r)
  * Returns true if nobody can shorten the file, and an access does not wait for another process: it
  * is a memfd, and of usual pages.
  */
-static bool is_view(int fd, uint64_t end)
+static bool capture_direct_is_view(int fd, uint64_t end)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW, present = fcntl(fd, F_GET_SEALS);
 	struct statfs fs;
@@ -282,20 +283,21 @@ static bool can_capture(int fd)
 	return pread(fd, &v, len, 0) == (ssize_t)len && (v.magic != XR_VIEW_MAGIC || v.captures);
 }
 
-static bool sane(const struct xr_capture_context_rep *rep)
+static bool capture_direct_sane(const struct xr_capture_context_rep *rep)
 {
 	return rep->capture && rep->ring_size >= XR_CAPTURE_RING_MIN &&
 	       rep->ring_size <= XR_VIEW_RING && !(rep->ring_size & (rep->ring_size - 1)) &&
 	       rep->offset <= XR_VIEW_SIZE_RINGS - XR_VIEW_RING_ROOM && !(rep->offset % 4096);
 }
 
-static void attach(struct capture_rings *r, const struct xr_capture_context_rep *rep, int fd)
+static void cli_attach(struct capture_rings *r, const struct xr_capture_context_rep *rep, int fd)
 {
 	const size_t length = 4096 + (size_t)rep->ring_size;
 	struct capture_direct *c = NULL;
 	void *memory = MAP_FAILED;
 
-	if (!sane(rep) || !is_view(fd, rep->offset + length) || !can_capture(fd)) {
+	if (!capture_direct_sane(rep) || !capture_direct_is_view(fd, rep->offset + length) ||
+	    !can_capture(fd)) {
 		miss(rep->pid, "it has no ring for a capture");
 		return;
 	}
@@ -316,7 +318,7 @@ static void attach(struct capture_rings *r, const struct xr_capture_context_rep 
 	c->pid = rep->pid;
 }
 
-static void note_end(struct capture_rings *r, uint32_t context)
+static void capture_direct_note_end(struct capture_rings *r, uint32_t context)
 {
 	for (uint32_t i = 0; i < r->directs; i++)
 		if (reader_at(r, i)->direct->context == context)
@@ -343,9 +345,9 @@ static int read_report(struct capture_rings *r, struct cli_client *client)
 		fprintf(stderr, "xroce: %u direct contexts may not be captured: too many at once\n",
 			rep.missed);
 	if (rep.context && rep.ended)
-		note_end(r, rep.context);
+		capture_direct_note_end(r, rep.context);
 	else if (rep.context)
-		attach(r, &rep, call.rep_nfds ? fd : -1);
+		cli_attach(r, &rep, call.rep_nfds ? fd : -1);
 	if (call.rep_nfds)
 		close(fd);
 	return rep.context != 0;

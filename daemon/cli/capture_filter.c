@@ -25,7 +25,7 @@ static const struct {
 };
 
 /* Compares without case; '-' is the same as '_'. */
-static bool same(const char *full, const char *name)
+static bool capture_filter_same(const char *full, const char *name)
 {
 	for (; *name; name++, full++)
 		if (toupper((unsigned char)*name) != *full && !(*name == '-' && *full == '_'))
@@ -35,7 +35,7 @@ static bool same(const char *full, const char *name)
 
 /* ---- values -------------------------------------------------------------------------- */
 
-static bool number(const char *word, uint32_t max, uint32_t *value)
+static bool capture_filter_number(const char *word, uint32_t max, uint32_t *value)
 {
 	unsigned long long n;
 	char *end;
@@ -48,12 +48,12 @@ static bool number(const char *word, uint32_t max, uint32_t *value)
 	return !errno && !*end && n <= max;
 }
 
-static bool add_qp(struct xr_capture_filter *f, const char *word)
+static bool capture_filter_add_qp(struct xr_capture_filter *f, const char *word)
 {
-	return number(word, XR_QPN_MASK, &f->qpn[f->qpns++]);
+	return capture_filter_number(word, XR_QPN_MASK, &f->qpn[f->qpns++]);
 }
 
-static bool add_peer(struct xr_capture_filter *f, const char *word)
+static bool capture_filter_add_peer(struct xr_capture_filter *f, const char *word)
 {
 	struct in_addr v4;
 	struct xr_addr *peer;
@@ -71,10 +71,11 @@ static bool add_opcode(struct xr_capture_filter *f, const char *word)
 }
 
 /* Verdicts of packets that XDP leaves to the kernel are never captured. */
-static bool add_verdict(struct xr_capture_filter *f, const char *word)
+static bool capture_filter_add_verdict(struct xr_capture_filter *f, const char *word)
 {
 	for (uint32_t i = 0; i < XR_REASON_COUNT; i++) {
-		if (same(verdicts[i].name, word) && verdicts[i].action != XR_ACT_PASS) {
+		if (capture_filter_same(verdicts[i].name, word) &&
+		    verdicts[i].action != XR_ACT_PASS) {
 			f->reasons |= 1ull << i;
 			return true;
 		}
@@ -87,19 +88,19 @@ static const struct kind {
 	bool (*add)(struct xr_capture_filter *f, const char *word);
 	const char *valid;
 } kinds[] = {
-	{ "qp", add_qp, "the number of a QP, decimal or hexadecimal with 0x" },
-	{ "peer", add_peer, "an IPv4 or IPv6 address" },
+	{ "qp", capture_filter_add_qp, "the number of a QP, decimal or hexadecimal with 0x" },
+	{ "peer", capture_filter_add_peer, "an IPv4 or IPv6 address" },
 	{ "opcode", add_opcode, "a number up to 255, or an operation such as WRITE or SEND_LAST" },
-	{ "verdict", add_verdict,
+	{ "verdict", capture_filter_add_verdict,
 	  "a verdict of 'xroce counters' that is not passed to the kernel" },
 };
 
 /* The filter has room for this many values. */
-static uint32_t room_for(const struct kind *k, const struct xr_capture_filter *f)
+static uint32_t capture_filter_room_for(const struct kind *k, const struct xr_capture_filter *f)
 {
-	if (k->add == add_qp)
+	if (k->add == capture_filter_add_qp)
 		return XR_CAPTURE_QPNS - f->qpns;
-	return k->add == add_peer ? XR_CAPTURE_PEERS - f->peers : 1;
+	return k->add == capture_filter_add_peer ? XR_CAPTURE_PEERS - f->peers : 1;
 }
 
 static const struct {
@@ -138,7 +139,7 @@ static int add_values(const struct cli *cli, const struct kind *k, char *word,
 	char *value, *save = NULL;
 
 	for (value = strtok_r(word, ",", &save); value; value = strtok_r(NULL, ",", &save)) {
-		if (!room_for(k, f))
+		if (!capture_filter_room_for(k, f))
 			return cli_usage(cli, "'%s' is one value of '%s' too many", value, k->name);
 		if (!k->add(f, value))
 			return cli_usage(cli, "'%s' is not a valid value of '%s': %s", value,

@@ -147,7 +147,7 @@ static void print_time(FILE *f, uint64_t ns)
 		(unsigned)(ns % 1000000000u));
 }
 
-static const char *type_name(const struct pcapng_packet *p)
+static const char *capture_print_type_name(const struct pcapng_packet *p)
 {
 	if (!(p->flags & XR_PCAPNG_OUT))
 		return p->xdp_action == XDP_DROP ? " refused" : " rx";
@@ -162,7 +162,7 @@ void capture_print(FILE *f, const uint8_t *block)
 
 	pcapng_read(block, &p);
 	print_time(f, p.time);
-	fputs(type_name(&p), f);
+	fputs(capture_print_type_name(&p), f);
 	print_headers(f, &p);
 	fprintf(f, " length %u, %.*s\n", p.original, (int)p.comment_len, p.comment);
 }

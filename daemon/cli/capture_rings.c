@@ -17,7 +17,7 @@
 
 /* ---- start and end ------------------------------------------------------------------- */
 
-static bool sane(const struct xr_capture_rep *rep)
+static bool capture_rings_sane(const struct xr_capture_rep *rep)
 {
 	uint64_t controls = rep->rings * sizeof(struct xr_capture_ring);
 
@@ -29,7 +29,7 @@ static bool sane(const struct xr_capture_rep *rep)
 
 int capture_rings_attach(struct capture_rings *r, const struct xr_capture_rep *rep, void *memory)
 {
-	if (!sane(rep))
+	if (!capture_rings_sane(rep))
 		return -EPROTO;
 	*r = (struct capture_rings){ .rings = rep->rings, .clock = rep->clock };
 	for (uint32_t i = 0; i < r->rings; i++) {
@@ -49,7 +49,7 @@ static bool is_in_file(const struct xr_shm_ref *memory, int fd)
 	       memory->offset <= (uint64_t)st.st_size - memory->length;
 }
 
-static int map(struct capture_rings *r, const struct xr_capture_rep *rep, int fd)
+static int capture_rings_map(struct capture_rings *r, const struct xr_capture_rep *rep, int fd)
 {
 	void *memory;
 	int err;
@@ -88,7 +88,7 @@ int capture_rings_open(struct capture_rings *r, struct cli_client *c,
 		return err;
 	if (!call.rep_nfds)
 		return -EPROTO;
-	err = map(r, &rep, fd);
+	err = capture_rings_map(r, &rep, fd);
 	close(fd);
 	r->overwrite = req->flags & XR_CAPTURE_OVERWRITE;
 	return err;
@@ -169,7 +169,8 @@ uint64_t capture_rings_mark(struct capture_rings *r, uint64_t monotonic)
 }
 
 /* Returns the index up to which packets of a ring are older than that. */
-static uint64_t limit(const struct capture_rings *r, const struct capture_reader *d, uint64_t until)
+static uint64_t capture_rings_limit(const struct capture_rings *r, const struct capture_reader *d,
+				    uint64_t until)
 {
 	int last = until == UINT64_MAX ? -1 : mark_before(r, until);
 
@@ -179,14 +180,14 @@ static uint64_t limit(const struct capture_rings *r, const struct capture_reader
 /* ---- packets ------------------------------------------------------------------------- */
 
 /* The daemon writes what is beside both indices for each packet, so they are used rarely. */
-static void publish(struct capture_reader *d)
+static void capture_rings_publish(struct capture_reader *d)
 {
 	if (d->published != d->consumer)
 		__atomic_store_n(&d->shared->consumer, d->consumer, __ATOMIC_RELEASE);
 	d->published = d->consumer;
 }
 
-static void release(struct capture_rings *r)
+static void capture_rings_release(struct capture_rings *r)
 {
 	struct capture_reader *d = r->last;
 
@@ -200,11 +201,12 @@ static void release(struct capture_rings *r)
 	if (d->direct)
 		return;
 	if (d->consumer - d->published > d->size / 8)
-		publish(d);
+		capture_rings_publish(d);
 }
 
 /* Sets *run to the blocks of a ring. Returns -EPROTO if its indices are not valid. */
-static int look(const struct capture_rings *r, struct capture_reader *d, struct capture_run *run)
+static int capture_rings_look(const struct capture_rings *r, struct capture_reader *d,
+			      struct capture_run *run)
 {
 	uint64_t end;
 
@@ -240,7 +242,7 @@ static int first_time(const struct capture_run *run, uint64_t *time)
 }
 
 /* Shortens a run to blocks that are not younger than `until`, and to one block. *last: its time */
-static int cut(struct capture_run *run, uint64_t until, bool one, uint64_t *last)
+static int capture_rings_cut(struct capture_run *run, uint64_t until, bool one, uint64_t *last)
 {
 	size_t len = 0;
 	uint64_t time;
@@ -264,7 +266,7 @@ static int cut(struct capture_run *run, uint64_t until, bool one, uint64_t *last
 static void take_all(struct capture_rings *r, const struct capture_reader *d, uint64_t until,
 		     struct capture_run *run)
 {
-	uint64_t end = limit(r, d, until);
+	uint64_t end = capture_rings_limit(r, d, until);
 
 	if (until != UINT64_MAX && until > r->written)
 		r->written = until;
@@ -274,22 +276,22 @@ static void take_all(struct capture_rings *r, const struct capture_reader *d, ui
 		run->len = end - d->consumer;
 }
 
-struct choice {
+struct capture_rings_choice {
 	struct capture_reader *reader; /* whose first packet is the oldest; NULL: no packets */
 	struct capture_run run;
 	uint64_t time, next_time; /* of its first packet; of the oldest one in another ring */
 	uint32_t rings;		  /* that have packets */
 };
 
-static int choose(struct capture_rings *r, struct choice *c)
+static int capture_rings_choose(struct capture_rings *r, struct capture_rings_choice *c)
 {
 	struct capture_run run;
 	uint64_t time;
 	int err;
 
-	*c = (struct choice){ .time = UINT64_MAX, .next_time = UINT64_MAX };
+	*c = (struct capture_rings_choice){ .time = UINT64_MAX, .next_time = UINT64_MAX };
 	for (struct capture_reader *d = r->reader; d < end_of_readers(r); d++) {
-		err = look(r, d, &run);
+		err = capture_rings_look(r, d, &run);
 		if (!err)
 			err = first_time(&run, &time);
 		if (err)
@@ -309,26 +311,27 @@ static int choose(struct capture_rings *r, struct choice *c)
 
 int capture_rings_next(struct capture_rings *r, uint64_t until, bool one, struct capture_run *run)
 {
-	struct choice c;
+	struct capture_rings_choice c;
 	int err;
 
-	release(r);
+	capture_rings_release(r);
 	*run = (struct capture_run){ 0 };
-	err = choose(r, &c);
+	err = capture_rings_choose(r, &c);
 	if (err)
 		return err;
 	*run = c.run;
 	if (c.reader && c.rings == 1 && !one && !c.reader->direct)
 		take_all(r, c.reader, until, run);
 	else if (c.reader)
-		err = cut(run, until < c.next_time ? until : c.next_time, one, &r->written);
+		err = capture_rings_cut(run, until < c.next_time ? until : c.next_time, one,
+					&r->written);
 	if (!err && run->blocks) {
 		r->last = c.reader;
 		r->last_len = run->len;
 		return 0;
 	}
 	for (struct capture_reader *d = r->reader; d < r->reader + r->rings; d++)
-		publish(d);
+		capture_rings_publish(d);
 	return err;
 }
 

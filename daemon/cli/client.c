@@ -79,7 +79,8 @@ static int read_all(int fd, char **text)
 	return 0;
 }
 
-static struct xr_show_req *new_request(uint32_t what, const struct cli_selection *s, size_t *size)
+static struct xr_show_req *client_new_request(uint32_t what, const struct cli_selection *s,
+					      size_t *size)
 {
 	size_t length = s ? s->length : 0;
 	struct xr_show_req *req = malloc(sizeof(*req) + length);
@@ -125,7 +126,7 @@ static int show_piece(struct cli_client *c, const struct xr_show_req *req, size_
 }
 
 /* Adds the rows of a piece to a list, which becomes the text of one list. */
-static int join(struct rows *list, const char *piece)
+static int client_join(struct rows *list, const char *piece)
 {
 	size_t n = strlen(piece), length = list->length;
 	char *text;
@@ -160,7 +161,7 @@ static int show_rest(struct cli_client *c, struct xr_show_req *req, size_t size,
 		     uint64_t next)
 {
 	struct rows list = { 0 };
-	int err = join(&list, *text);
+	int err = client_join(&list, *text);
 
 	while (!err && next) {
 		free(*text);
@@ -168,7 +169,7 @@ static int show_rest(struct cli_client *c, struct xr_show_req *req, size_t size,
 		req->from = next;
 		err = show_piece(c, req, size, text, &next);
 		if (!err)
-			err = join(&list, *text);
+			err = client_join(&list, *text);
 	}
 	free(*text);
 	*text = err ? NULL : list.text;
@@ -180,7 +181,7 @@ static int show_rest(struct cli_client *c, struct xr_show_req *req, size_t size,
 int cli_client_show(struct cli_client *c, uint32_t what, const struct cli_selection *s, char **text)
 {
 	size_t size;
-	struct xr_show_req *req = new_request(what, s, &size);
+	struct xr_show_req *req = client_new_request(what, s, &size);
 	uint64_t next = 0;
 	int err;
 

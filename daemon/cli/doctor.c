@@ -77,7 +77,7 @@ static json_t *row_of(const struct check *c, const struct doctor_finding *f)
 			 f->found, "remedy", text_or_null(f->remedy));
 }
 
-static const char *member(const json_t *row, const char *name)
+static const char *doctor_member(const json_t *row, const char *name)
 {
 	const char *text = json_string_value(json_object_get(row, name));
 
@@ -91,8 +91,8 @@ static int width_of(const json_t *rows, const char *name)
 
 	json_array_foreach((json_t *)rows, i, row)
 	{
-		if (strlen(member(row, name)) > width)
-			width = strlen(member(row, name));
+		if (strlen(doctor_member(row, name)) > width)
+			width = strlen(doctor_member(row, name));
 	}
 	return (int)width;
 }
@@ -106,13 +106,13 @@ static void print_rows(const json_t *rows)
 
 	json_array_foreach((json_t *)rows, i, row)
 	{
-		printf("%-*s  ", name, member(row, "check"));
+		printf("%-*s  ", name, doctor_member(row, "check"));
 		cli_print_value("state", json_object_get(row, "state"));
-		printf("%*s  ", state - (int)strlen(member(row, "state")), "");
-		cli_print_field(member(row, "found"));
-		if (*member(row, "remedy")) {
+		printf("%*s  ", state - (int)strlen(doctor_member(row, "state")), "");
+		cli_print_field(doctor_member(row, "found"));
+		if (*doctor_member(row, "remedy")) {
 			fputs("; remedy: ", stdout);
-			cli_print_field(member(row, "remedy"));
+			cli_print_field(doctor_member(row, "remedy"));
 		}
 		putchar('\n');
 	}
@@ -122,7 +122,7 @@ static void print_rows(const json_t *rows)
 /* ---- the command ---------------------------------------------------------------- */
 
 /* Runs all checks. Returns what the missing ones are needed for. */
-static unsigned int examine(struct doctor *d, json_t *rows)
+static unsigned int doctor_examine(struct doctor *d, json_t *rows)
 {
 	unsigned int missing = 0;
 
@@ -161,7 +161,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	if (d.interface)
 		xd_way_read(&d.facts, d.interface);
 	rows = json_array();
-	missing = examine(&d, rows);
+	missing = doctor_examine(&d, rows);
 	xdp = xd_way_is_xdp(&d.facts, why, sizeof(why));
 	name = xdp ? "xdp" : "socket";
 	missing &= FOR_DAEMONS | FOR_PROGRAMS | (xdp ? FOR_XDP : FOR_SOCKETS);

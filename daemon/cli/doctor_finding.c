@@ -7,7 +7,7 @@
 #include "doctor.h"
 
 /* Names of processes and files may be anything; JSON and terminals take text only. */
-static void clean(char *s)
+static void doctor_finding_clean(char *s)
 {
 	for (; *s; s++)
 		if (!isprint((unsigned char)*s))
@@ -22,7 +22,7 @@ void doctor_found(struct doctor_finding *f, enum doctor_state state, const char 
 	va_start(ap, fmt);
 	vsnprintf(f->found, sizeof(f->found), fmt, ap);
 	va_end(ap);
-	clean(f->found);
+	doctor_finding_clean(f->found);
 }
 
 void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
@@ -32,7 +32,7 @@ void doctor_remedy(struct doctor_finding *f, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(f->remedy, sizeof(f->remedy), fmt, ap);
 	va_end(ap);
-	clean(f->remedy);
+	doctor_finding_clean(f->remedy);
 }
 
 FILE *doctor_open(const struct doctor *d, const char *path)

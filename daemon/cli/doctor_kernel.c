@@ -141,7 +141,7 @@ static int try_program(void)
 }
 
 /* The map is of a kind that unprivileged users may not create in any case. */
-static int try_map(void)
+static int doctor_kernel_try_map(void)
 {
 	union bpf_attr attr = {
 		.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4, .max_entries = 1
@@ -152,7 +152,7 @@ static int try_map(void)
 
 void doctor_bpf(struct doctor *d, struct doctor_finding *f)
 {
-	int map = try_map(), program = map < 0 ? map : try_program();
+	int map = doctor_kernel_try_map(), program = map < 0 ? map : try_program();
 
 	if (map >= 0)
 		close(map);

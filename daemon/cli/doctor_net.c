@@ -86,7 +86,7 @@ static void read_sockets(const struct doctor *d, const char *path, unsigned int 
 		fclose(f);
 }
 
-static bool is_one_of(const struct owners *o, const char *link)
+static bool doctor_net_is_one_of(const struct owners *o, const char *link)
 {
 	unsigned long inode;
 
@@ -111,7 +111,7 @@ static bool has_socket(const struct doctor *d, const char *pid, const struct own
 	while (dir && !found && (e = readdir(dir))) {
 		n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
 		link[n > 0 ? n : 0] = 0;
-		found = is_one_of(o, link);
+		found = doctor_net_is_one_of(o, link);
 	}
 	if (dir)
 		closedir(dir);

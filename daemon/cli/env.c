@@ -126,8 +126,8 @@ static int take_format(const struct cli *cli, const char *name, const struct for
 	return -(cli_usage(cli, "format '%s' is not one of %s", name, all) + 1);
 }
 
-static int parse(struct cli *cli, int argc, char **argv, struct cli_program *p,
-		 const struct format **format)
+static int env_parse(struct cli *cli, int argc, char **argv, struct cli_program *p,
+		     const struct format **format)
 {
 	static const struct option options[] = {
 		CLI_PROGRAM_OPTIONS,
@@ -174,7 +174,7 @@ int cli_env(struct cli *cli, int argc, char **argv)
 {
 	const struct format *format = &formats[0];
 	struct cli_program program = { 0 };
-	int first = parse(cli, argc, argv, &program, &format), status;
+	int first = env_parse(cli, argc, argv, &program, &format), status;
 
 	if (first < 0)
 		status = -first - 1;

@@ -56,7 +56,7 @@ bool cli_find_library(char path[PATH_MAX])
 /* ---- the list ------------------------------------------------------------------- */
 
 /* Takes the value, which was allocated. */
-static int set(struct cli_environment *e, const char *name, char *value)
+static int environment_set(struct cli_environment *e, const char *name, char *value)
 {
 	if (!value)
 		return cli_error("out of memory");
@@ -71,7 +71,7 @@ void cli_environment_free(struct cli_environment *e)
 		free(e->variable[--e->count].value);
 }
 
-static const char *inherited(const struct cli_program *p, const char *name)
+static const char *environment_inherited(const struct cli_program *p, const char *name)
 {
 	const char *value = p->inherits ? getenv(name) : NULL;
 
@@ -82,9 +82,10 @@ static const char *inherited(const struct cli_program *p, const char *name)
  * Puts our `rdma` before that of iproute2 in PATH. It is in a folder beside the library. A program
  * without PATH looks for no program by its name.
  */
-static int set_path(struct cli_environment *e, const struct cli_program *p, const char *library)
+static int environment_set_path(struct cli_environment *e, const struct cli_program *p,
+				const char *library)
 {
-	const char *old = inherited(p, "PATH");
+	const char *old = environment_inherited(p, "PATH");
 	char *folder = NULL, *all = NULL;
 	int status = CLI_OK;
 	size_t n;
@@ -95,7 +96,8 @@ static int set_path(struct cli_environment *e, const struct cli_program *p, cons
 	n = strlen(folder);
 	if (*old && !(!strncmp(old, folder, n) && (!old[n] || old[n] == ':')) &&
 	    !strchr(folder, ':') && !access(folder, X_OK))
-		status = set(e, "PATH", asprintf(&all, "%s:%s", folder, old) < 0 ? NULL : all);
+		status = environment_set(e, "PATH",
+					 asprintf(&all, "%s:%s", folder, old) < 0 ? NULL : all);
 	free(folder);
 	return status;
 }
@@ -106,20 +108,20 @@ static int set_path(struct cli_environment *e, const struct cli_program *p, cons
  */
 static int set_preload(struct cli_environment *e, const struct cli_program *p, const char *library)
 {
-	const char *old = inherited(p, "LD_PRELOAD");
+	const char *old = environment_inherited(p, "LD_PRELOAD");
 	char *all = NULL;
 
 	if (strpbrk(library, ": "))
 		return cli_error("%s: cannot preload a path with colons or spaces", library);
 	if (strstr(old, library))
-		return set(e, "LD_PRELOAD", strdup(old));
+		return environment_set(e, "LD_PRELOAD", strdup(old));
 	if (asprintf(&all, "%s%s%s", old, *old ? ":" : "", library) < 0)
 		all = NULL;
-	return set(e, "LD_PRELOAD", all);
+	return environment_set(e, "LD_PRELOAD", all);
 }
 
 /* Checks that the device exists: otherwise the program would just find no device. */
-static int add_device(struct cli *cli, char **list, const char *device)
+static int environment_add_device(struct cli *cli, char **list, const char *device)
 {
 	struct cli_client c;
 	char *longer;
@@ -143,15 +145,16 @@ static int set_devices(struct cli_environment *e, struct cli *cli, const struct 
 	int status = CLI_OK;
 
 	for (i = 0; i < p->devices && status == CLI_OK; i++)
-		status = add_device(cli, &list, p->device[i]);
+		status = environment_add_device(cli, &list, p->device[i]);
 	if (status == CLI_OK && list)
-		return set(e, CLI_DEVICES_ENV, list);
+		return environment_set(e, CLI_DEVICES_ENV, list);
 	free(list);
-	return status == CLI_OK && given ? set(e, CLI_DEVICES_ENV, strdup(given)) : status;
+	return status == CLI_OK && given ? environment_set(e, CLI_DEVICES_ENV, strdup(given))
+					 : status;
 }
 
 /* Variables that were set for this command are for the program. */
-static int set_list(struct cli_environment *e, const struct cli_program *p)
+static int environment_set_list(struct cli_environment *e, const struct cli_program *p)
 {
 	const char *hide = p->only ? XP_HIDE_KERNEL : getenv("XROCE_HIDE");
 	const char *order = getenv("XROCE_ORDER");
@@ -159,11 +162,11 @@ static int set_list(struct cli_environment *e, const struct cli_program *p)
 	int status = CLI_OK;
 
 	if (hide && *hide)
-		status = set(e, "XROCE_HIDE", strdup(hide));
+		status = environment_set(e, "XROCE_HIDE", strdup(hide));
 	if (status == CLI_OK && order && *order)
-		status = set(e, "XROCE_ORDER", strdup(order));
+		status = environment_set(e, "XROCE_ORDER", strdup(order));
 	if (status == CLI_OK && path && *path)
-		status = set(e, "XROCE_PATH", strdup(path));
+		status = environment_set(e, "XROCE_PATH", strdup(path));
 	return status;
 }
 
@@ -177,13 +180,14 @@ static bool has_sockets(const char *dir)
 }
 
 /* A directory that was not given is named if it has a device; else the program looks for one. */
-static int set_runtime_dir(struct cli_environment *e, struct cli *cli, const struct cli_program *p)
+static int environment_set_runtime_dir(struct cli_environment *e, struct cli *cli,
+				       const struct cli_program *p)
 {
 	if (p->runtime_dir)
-		return set(e, CLI_RUNTIME_DIR_ENV, strdup(p->runtime_dir));
+		return environment_set(e, CLI_RUNTIME_DIR_ENV, strdup(p->runtime_dir));
 	if (!cli->runtime_dir_given && !has_sockets(cli->runtime_dir))
 		return CLI_OK;
-	return set(e, CLI_RUNTIME_DIR_ENV, strdup(cli->runtime_dir));
+	return environment_set(e, CLI_RUNTIME_DIR_ENV, strdup(cli->runtime_dir));
 }
 
 int cli_environment(struct cli *cli, const struct cli_program *p, struct cli_environment *e)
@@ -203,11 +207,11 @@ int cli_environment(struct cli *cli, const struct cli_program *p, struct cli_env
 		cli_warn_without_device(cli);
 	status = set_devices(e, cli, p);
 	if (status == CLI_OK)
-		status = set_runtime_dir(e, cli, p);
+		status = environment_set_runtime_dir(e, cli, p);
 	if (status == CLI_OK)
-		status = set_list(e, p);
+		status = environment_set_list(e, p);
 	if (status == CLI_OK)
-		status = set_path(e, p, library);
+		status = environment_set_path(e, p, library);
 	if (status == CLI_OK)
 		status = set_preload(e, p, library);
 	if (status != CLI_OK)

@@ -20,7 +20,7 @@ struct settings {
 	bool rx, tx, mads;
 };
 
-static bool number(const char *text, uint64_t max, uint64_t *value)
+static bool fault_number(const char *text, uint64_t max, uint64_t *value)
 {
 	char *end;
 
@@ -43,15 +43,15 @@ static bool is_kind(const char *word)
  * Writes the rule of a fault; rules NULL: only parses it. Returns the number of words that it has,
  * 0 if the first word is not a fault, -1 if a value is missing or wrong.
  */
-static int put_kind(FILE *rules, const struct settings *s, char **word, int words)
+static int fault_put_kind(FILE *rules, const struct settings *s, char **word, int words)
 {
 	bool delay = !strcmp(word[0], "delay");
 	uint64_t n, us = 0;
 
 	if (!is_kind(word[0]))
 		return 0;
-	if (words < 2 || !number(word[1], 1000, &n) ||
-	    (delay && (words < 3 || !number(word[2], DELAY_MAX_US, &us))))
+	if (words < 2 || !fault_number(word[1], 1000, &n) ||
+	    (delay && (words < 3 || !fault_number(word[2], DELAY_MAX_US, &us))))
 		return -1;
 	if (!rules)
 		return delay ? 3 : 2;
@@ -64,11 +64,11 @@ static int put_kind(FILE *rules, const struct settings *s, char **word, int word
 	return delay ? 3 : 2;
 }
 
-/* As put_kind(), for seed, rx, tx and mads. */
+/* As fault_put_kind(), for seed, rx, tx and mads. */
 static int take_setting(struct settings *s, char **word, int words)
 {
 	if (!strcmp(word[0], "seed"))
-		return words > 1 && number(word[1], INT64_MAX, &s->seed) ? 2 : -1;
+		return words > 1 && fault_number(word[1], INT64_MAX, &s->seed) ? 2 : -1;
 	if (!strcmp(word[0], "rx"))
 		s->rx = true;
 	else if (!strcmp(word[0], "tx"))
@@ -80,7 +80,7 @@ static int take_setting(struct settings *s, char **word, int words)
 	return 1;
 }
 
-static int wrong_word(const struct cli *cli, const char *word, int used)
+static int fault_wrong_word(const struct cli *cli, const char *word, int used)
 {
 	if (!used)
 		return cli_usage(cli, "unknown fault '%s'", word);
@@ -100,11 +100,11 @@ static int put_short(struct cli *cli, FILE *rules, int words, char **word)
 		if (pass)
 			fprintf(rules, "seed %llu\n", (unsigned long long)s.seed);
 		for (int i = 0; i < words && used > 0; i += used) {
-			used = put_kind(pass ? rules : NULL, &s, word + i, words - i);
+			used = fault_put_kind(pass ? rules : NULL, &s, word + i, words - i);
 			if (!used)
 				used = take_setting(&s, word + i, words - i);
 			if (used <= 0)
-				wrong_word(cli, word[i], used);
+				fault_wrong_word(cli, word[i], used);
 		}
 	}
 	return used > 0 ? CLI_OK : CLI_USAGE;
@@ -150,7 +150,7 @@ static int put_rules(struct cli *cli, FILE *rules, int words, char **word)
 }
 
 /* Returns the text of the rules that the words describe; *status: the exit status. */
-static char *read_rules(struct cli *cli, int words, char **word, int *status)
+static char *fault_read_rules(struct cli *cli, int words, char **word, int *status)
 {
 	char *text = NULL;
 	size_t length;
@@ -195,7 +195,7 @@ int cli_fault(struct cli *cli, int argc, char **argv)
 	if (first == argc)
 		return cli_usage(cli, "DEV is missing");
 	if (argc - first > 1)
-		rules = read_rules(cli, argc - first - 1, argv + first + 1, &status);
+		rules = fault_read_rules(cli, argc - first - 1, argv + first + 1, &status);
 	if (status != CLI_OK) {
 		free(rules);
 		return status;

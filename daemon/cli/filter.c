@@ -48,7 +48,8 @@ static int no_member(const struct cli *cli, const json_t *row, const char *word)
 }
 
 /* Stores the only member that a word is or abbreviates. Returns the exit status. */
-static int member(const struct cli *cli, const json_t *row, const char *word, const char **name)
+static int filter_member(const struct cli *cli, const json_t *row, const char *word,
+			 const char **name)
 {
 	*name = word;
 	if (json_object_get(row, word) || candidates(row, word, name) == 1)
@@ -67,7 +68,7 @@ static bool has_value(const json_t *v, const char *words)
 	return json_is_integer(v) && xr_number_matches((uint64_t)json_integer_value(v), words);
 }
 
-static enum xr_member_type type_of(const json_t *v)
+static enum xr_member_type filter_type_of(const json_t *v)
 {
 	return json_is_boolean(v) ? XR_BOOLEAN : json_is_number(v) ? XR_NUMBER : XR_TEXT;
 }
@@ -79,7 +80,7 @@ static int check_value(const struct cli *cli, const char *name, const json_t *v,
 
 	if (json_is_object(v) || json_is_array(v))
 		return cli_usage(cli, "'%s' has several values", name);
-	if (!xr_wrong_word(type_of(v), words, &n))
+	if (!xr_wrong_word(filter_type_of(v), words, &n))
 		return CLI_OK;
 	return cli_usage(cli, "%s: '%s' is %s", name, words,
 			 json_is_boolean(v) ? "neither 'yes' nor 'no'" : "no number");
@@ -95,10 +96,10 @@ bool cli_matches(const struct cli *cli, const json_t *row)
 
 /* ---- order ----------------------------------------------------------------------- */
 
-static const char *sort_name; /* of compare(), which takes no argument */
+static const char *sort_name; /* of filter_compare(), which takes no argument */
 
 /* Large numbers first, texts in the order of the alphabet */
-static int compare(const void *a, const void *b)
+static int filter_compare(const void *a, const void *b)
 {
 	const json_t *x = json_object_get(*(json_t *const *)a, sort_name);
 	const json_t *y = json_object_get(*(json_t *const *)b, sort_name);
@@ -115,7 +116,8 @@ static int compare(const void *a, const void *b)
  * The filters with complete names, in `all`; those of "sort" are in `sort`. Both are borrowed from
  * `row`, a row of the list. Returns the exit status.
  */
-static int complete(const struct cli *cli, const json_t *row, struct cli *all, const char **sort)
+static int filter_complete(const struct cli *cli, const json_t *row, struct cli *all,
+			   const char **sort)
 {
 	const char *name;
 	int status;
@@ -123,7 +125,7 @@ static int complete(const struct cli *cli, const json_t *row, struct cli *all, c
 	for (int i = 0; i + 1 < cli->filters; i += 2) {
 		bool sorts = !strcmp(cli->filter[i], SORT);
 
-		status = member(cli, row, cli->filter[i + sorts], &name);
+		status = filter_member(cli, row, cli->filter[i + sorts], &name);
 		if (status == CLI_OK && !sorts)
 			status = cli_check_words(cli, name, cli->filter[i + 1]);
 		if (status == CLI_OK)
@@ -146,7 +148,7 @@ int cli_check_filters(const struct cli *cli)
 	char **filter = calloc((size_t)cli->filters + 1, sizeof(*filter));
 	struct cli all = { .filter = filter };
 	const char *sort;
-	int status = filter ? complete(cli, cli_template(cli), &all, &sort)
+	int status = filter ? filter_complete(cli, cli_template(cli), &all, &sort)
 			    : cli_error("out of memory");
 
 	free(filter);
@@ -157,7 +159,7 @@ int cli_complete_filters(struct cli *cli)
 {
 	struct cli all = { .filter = cli->filter };
 	const char *sort = NULL;
-	int status = complete(cli, cli_template(cli), &all, &sort);
+	int status = filter_complete(cli, cli_template(cli), &all, &sort);
 
 	return status == CLI_OK && sort ? cli_usage(cli, "events have no order") : status;
 }
@@ -181,7 +183,7 @@ void cli_select_filters(const struct cli *cli, struct cli_selection *s)
 
 	for (int i = 0; i + 1 < cli->filters; i += 2)
 		if (strcmp(cli->filter[i], SORT) &&
-		    member(cli, row, cli->filter[i], &name) == CLI_OK)
+		    filter_member(cli, row, cli->filter[i], &name) == CLI_OK)
 			cli_select(s, name, cli->filter[i + 1]);
 	if (cli->state)
 		cli_select(s, json_object_get(row, "cm_state") ? "state,cm_state" : "state",
@@ -189,7 +191,7 @@ void cli_select_filters(const struct cli *cli, struct cli_selection *s)
 }
 
 /* Stores the rows that have the values. Returns their number. */
-static size_t keep(const struct cli *all, const json_t *list, json_t **rows)
+static size_t filter_keep(const struct cli *all, const json_t *list, json_t **rows)
 {
 	size_t n = 0, i;
 	json_t *row;
@@ -215,12 +217,12 @@ int cli_filter(const struct cli *cli, json_t *list)
 	if (!filter || !rows)
 		status = cli_error("out of memory");
 	else if (first)
-		status = complete(cli, first, &all, &sort);
+		status = filter_complete(cli, first, &all, &sort);
 	if (status == CLI_OK && first) {
-		n = keep(&all, list, rows);
+		n = filter_keep(&all, list, rows);
 		sort_name = sort;
 		if (sort)
-			qsort(rows, n, sizeof(json_t *), compare);
+			qsort(rows, n, sizeof(json_t *), filter_compare);
 		json_array_clear(list);
 		for (i = 0; i < n; i++)
 			json_array_append_new(list, rows[i]);

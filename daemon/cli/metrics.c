@@ -24,11 +24,11 @@ static int print_once(const struct cli *cli, const char *device)
 	return length ? CLI_FAILED : CLI_OK;
 }
 
-struct choice {
+struct metrics_choice {
 	const char *address, *group; /* NULL: not given */
 };
 
-static int set_option(struct cli *cli, struct choice *choice, int option)
+static int metrics_set_option(struct cli *cli, struct metrics_choice *choice, int option)
 {
 	switch (option) {
 	case 'l':
@@ -50,7 +50,7 @@ static int set_option(struct cli *cli, struct choice *choice, int option)
 }
 
 /* Returns the index of the first argument, or -(exit status + 1). */
-static int parse(struct cli *cli, struct choice *choice, int argc, char **argv)
+static int metrics_parse(struct cli *cli, struct metrics_choice *choice, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "listen", required_argument, NULL, 'l' },
@@ -70,7 +70,7 @@ static int parse(struct cli *cli, struct choice *choice, int argc, char **argv)
 			cli_command_help(cli->command);
 			return -(CLI_OK + 1);
 		}
-		status = set_option(cli, choice, option);
+		status = metrics_set_option(cli, choice, option);
 		if (status != CLI_OK)
 			return -(status + 1);
 	}
@@ -79,8 +79,8 @@ static int parse(struct cli *cli, struct choice *choice, int argc, char **argv)
 
 int cli_metrics(struct cli *cli, int argc, char **argv)
 {
-	struct choice choice = { 0 };
-	int first = parse(cli, &choice, argc, argv);
+	struct metrics_choice choice = { 0 };
+	int first = metrics_parse(cli, &choice, argc, argv);
 
 	if (first < 0)
 		return -first - 1;

@@ -14,14 +14,14 @@
 #define END "# EOF\n"
 
 /* The text of one daemon. Families that were printed are overwritten by empty strings. */
-struct text {
+struct metrics_collect_text {
 	char *data;
 	char **family; /* each begins with its FAMILY line */
 	size_t families;
 };
 
 /* Replaces the line feed before each family by a zero. Returns false without memory. */
-static bool split(struct text *t)
+static bool metrics_collect_split(struct metrics_collect_text *t)
 {
 	char *at, *end = strstr(t->data, END);
 	size_t n = 0;
@@ -42,7 +42,7 @@ static bool split(struct text *t)
 }
 
 /* Two families are the same if their first lines are. */
-static bool same(const char *a, const char *b)
+static bool metrics_collect_same(const char *a, const char *b)
 {
 	size_t n = strcspn(a, "\n");
 
@@ -58,7 +58,7 @@ static const char *samples_of(const char *family)
 	return family;
 }
 
-static void put(FILE *out, const char *text)
+static void metrics_collect_put(FILE *out, const char *text)
 {
 	size_t n = strlen(text);
 
@@ -68,20 +68,21 @@ static void put(FILE *out, const char *text)
 }
 
 /* Writes a family of the first text, and its samples of the others. */
-static void write_family(FILE *out, const char *family, struct text *others, size_t n)
+static void write_family(FILE *out, const char *family, struct metrics_collect_text *others,
+			 size_t n)
 {
-	put(out, family);
+	metrics_collect_put(out, family);
 	for (size_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < others[i].families; k++) {
-			if (!same(family, others[i].family[k]))
+			if (!metrics_collect_same(family, others[i].family[k]))
 				continue;
-			put(out, samples_of(others[i].family[k]));
+			metrics_collect_put(out, samples_of(others[i].family[k]));
 			others[i].family[k] = "";
 		}
 	}
 }
 
-static void write_merged(FILE *out, struct text *text, size_t n)
+static void write_merged(FILE *out, struct metrics_collect_text *text, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < text[i].families; k++)
@@ -91,17 +92,18 @@ static void write_merged(FILE *out, struct text *text, size_t n)
 }
 
 /* Returns false if there is none: then writes the reason to `problems`. */
-static bool fetch(const struct cli *cli, const char *device, struct text *t, FILE *problems)
+static bool metrics_collect_fetch(const struct cli *cli, const char *device,
+				  struct metrics_collect_text *t, FILE *problems)
 {
 	struct cli_client c;
 	char why[512];
 	int err = cli_client_open(&c, cli, device);
 
-	*t = (struct text){ 0 };
+	*t = (struct metrics_collect_text){ 0 };
 	if (!err)
 		err = cli_client_show(&c, XR_SHOW_METRICS, NULL, &t->data);
 	cli_client_close(&c);
-	if (!err && split(t))
+	if (!err && metrics_collect_split(t))
 		return true;
 	free(t->data);
 	cli_client_describe(&c, cli->command->name, err ? err : -ENOMEM, why, sizeof(why));
@@ -112,7 +114,7 @@ static bool fetch(const struct cli *cli, const char *device, struct text *t, FIL
 static int collect_all(const struct cli *cli, char **names, FILE *out, FILE *problems)
 {
 	size_t n = 0, got = 0, i;
-	struct text *text;
+	struct metrics_collect_text *text;
 
 	while (names[n])
 		n++;
@@ -120,7 +122,7 @@ static int collect_all(const struct cli *cli, char **names, FILE *out, FILE *pro
 	if (!text)
 		return -ENOMEM;
 	for (i = 0; i < n; i++)
-		got += fetch(cli, names[i], &text[got], problems);
+		got += metrics_collect_fetch(cli, names[i], &text[got], problems);
 	if (got)
 		write_merged(out, text, got);
 	for (i = 0; i < got; i++) {

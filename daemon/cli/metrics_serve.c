@@ -37,7 +37,7 @@ static void log_problems(struct service *s, char *problems)
 	s->problems = problems;
 }
 
-static bool collect(void *arg, char **text)
+static bool metrics_serve_collect(void *arg, char **text)
 {
 	struct service *s = arg;
 	char *problems = NULL;
@@ -95,7 +95,7 @@ static int listen_passed(int *fds)
 	return n ? n : -ENOENT;
 }
 
-static int listen_at(const char *address, const char *name, int *fd)
+static int metrics_serve_listen_at(const char *address, const char *name, int *fd)
 {
 	const struct group *group = name ? getgrnam(name) : NULL;
 
@@ -121,10 +121,11 @@ int cli_serve_metrics(struct cli *cli, const char *address, const char *group, c
 	if (group && !is_path)
 		return cli_usage(cli, "--group is for a unix socket, --listen %s is none", address);
 	cli->timeout_ms = TIMEOUT_MS;
-	n = strcmp(address, PASSED) ? listen_at(address, group, fds) : listen_passed(fds);
+	n = strcmp(address, PASSED) ? metrics_serve_listen_at(address, group, fds)
+				    : listen_passed(fds);
 	if (n < 0)
 		return CLI_FAILED;
-	err = xd_serve_metrics(fds, (uint32_t)n, collect, &s);
+	err = xd_serve_metrics(fds, (uint32_t)n, metrics_serve_collect, &s);
 	if (is_path)
 		unlink(address);
 	free(s.problems);

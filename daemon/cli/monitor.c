@@ -14,14 +14,14 @@
 #define EVENT_MAX 4096
 
 /* A device */
-struct source {
+struct monitor_source {
 	struct cli_client client;
 	int fd; /* that events are read from; -1: the daemon has ended */
 };
 
 struct monitor {
 	struct cli *cli;
-	struct source *source;
+	struct monitor_source *source;
 	struct pollfd *poll; /* of each source, and of the standard output */
 	size_t sources;
 };
@@ -48,7 +48,7 @@ static void print_line(const char *time, const json_t *event)
 	putchar('\n');
 }
 
-static void print_json(const struct cli *cli, const char *time, json_t *event)
+static void monitor_print_json(const struct cli *cli, const char *time, json_t *event)
 {
 	json_t *all = json_pack("{s:s}", "timestamp", time);
 
@@ -76,7 +76,7 @@ static void print_event(const struct cli *cli, json_t *event)
 		return;
 	cli_clock(ns > 0 ? (uint64_t)ns : 0, time, sizeof(time));
 	if (cli->json)
-		print_json(cli, time, event);
+		monitor_print_json(cli, time, event);
 	else
 		print_line(time, event);
 }
@@ -84,7 +84,7 @@ static void print_event(const struct cli *cli, json_t *event)
 /* ---- the loop -------------------------------------------------------------------- */
 
 /* Reads one event. Prints an error if the daemon has ended, or sends something else than events. */
-static int read_event(const struct monitor *m, const struct source *s)
+static int read_event(const struct monitor *m, const struct monitor_source *s)
 {
 	static char text[EVENT_MAX];
 	ssize_t n = recv(s->fd, text, sizeof(text), MSG_DONTWAIT | MSG_TRUNC);
@@ -105,7 +105,7 @@ static int read_event(const struct monitor *m, const struct source *s)
 	return CLI_OK;
 }
 
-static void end_source(struct source *s)
+static void end_source(struct monitor_source *s)
 {
 	if (s->fd >= 0)
 		close(s->fd);
@@ -132,7 +132,7 @@ static int monitor(const struct monitor *m)
 
 	while (left && !ferror(stdout) && wait_for_events(m)) {
 		for (size_t i = 0; i < m->sources; i++) {
-			struct source *s = &m->source[i];
+			struct monitor_source *s = &m->source[i];
 
 			if (!m->poll[i].revents || read_event(m, s) == CLI_OK)
 				continue;
@@ -146,7 +146,7 @@ static int monitor(const struct monitor *m)
 
 /* ---- start ----------------------------------------------------------------------- */
 
-static int subscribe(struct source *s)
+static int subscribe(struct monitor_source *s)
 {
 	struct xp_call call = { .type = XR_MSG_MONITOR, .rep_fds = &s->fd, .rep_room = 1 };
 	int err = cli_client_call(&s->client, &call);
@@ -160,7 +160,7 @@ static int subscribe(struct source *s)
 
 static int add_source(struct monitor *m, const char *device)
 {
-	struct source *s = &m->source[m->sources++];
+	struct monitor_source *s = &m->source[m->sources++];
 	int err = cli_client_open(&s->client, m->cli, device);
 
 	s->fd = -1;

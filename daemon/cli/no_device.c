@@ -7,7 +7,7 @@
 #include "environment.h"
 #include "provider/control/runtime_dir.h"
 
-static bool may_connect(const struct cli *cli, const char *device)
+static bool no_device_may_connect(const struct cli *cli, const char *device)
 {
 	char path[XP_SOCKET_PATH_MAX];
 
@@ -37,7 +37,7 @@ void cli_warn_without_device(const struct cli *cli)
 	char **names = cli_devices(cli), **p = names;
 	char path[XP_SOCKET_PATH_MAX], who[128];
 
-	while (p && *p && !may_connect(cli, *p))
+	while (p && *p && !no_device_may_connect(cli, *p))
 		p++;
 	if (p && p == names && !*p) {
 		warn_of_no_socket(cli);

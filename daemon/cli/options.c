@@ -96,7 +96,7 @@ static const struct option options[] = {
 };
 
 /* Stores an option. Returns false if it is none that has a field of struct cli. */
-static bool store(struct cli *cli, int option)
+static bool options_store(struct cli *cli, int option)
 {
 	switch (option) {
 	case 'j':
@@ -144,7 +144,7 @@ int cli_next_option(const struct cli *cli, int argc, char **argv, const char *le
 }
 
 /* Processes any other option, which finishes the command. Returns the exit status. */
-static int finish(const struct cli *cli, int option)
+static int options_finish(const struct cli *cli, int option)
 {
 	switch (option) {
 	case 'h':
@@ -183,6 +183,6 @@ int cli_options(struct cli *cli, int argc, char **argv)
 			return -(cli_usage(cli, "'%s' has no option '%s'", cli->command->name,
 					   word) +
 				 1);
-	} while (store(cli, option));
-	return -(finish(cli, option) + 1);
+	} while (options_store(cli, option));
+	return -(options_finish(cli, option) + 1);
 }

@@ -21,7 +21,7 @@ uint32_t pcapng_block(const uint8_t *buf, size_t len)
 	return h->length;
 }
 
-static void note(struct pcapng_packet *p, uint16_t code, const uint8_t *value, uint32_t len)
+static void pcapng_note(struct pcapng_packet *p, uint16_t code, const uint8_t *value, uint32_t len)
 {
 	int64_t action;
 
@@ -59,23 +59,23 @@ void pcapng_read(const uint8_t *block, struct pcapng_packet *p)
 		at += sizeof(head);
 		if (head[0] == XR_PCAPNG_END || xr_pcapng_padded(head[1]) > last - at)
 			return;
-		note(p, head[0], at, head[1]);
+		pcapng_note(p, head[0], at, head[1]);
 		at += xr_pcapng_padded(head[1]);
 	}
 }
 
 /* ---- other blocks -------------------------------------------------------------------- */
 
-static uint8_t *put32(uint8_t *at, uint32_t value)
+static uint8_t *pcapng_put32(uint8_t *at, uint32_t value)
 {
 	memcpy(at, &value, sizeof(value));
 	return at + sizeof(value);
 }
 
 /* Times are two words, the high one first. */
-static uint8_t *put_time(uint8_t *at, uint64_t ns)
+static uint8_t *pcapng_put_time(uint8_t *at, uint64_t ns)
 {
-	return put32(put32(at, ns >> 32), (uint32_t)ns);
+	return pcapng_put32(pcapng_put32(at, ns >> 32), (uint32_t)ns);
 }
 
 static uint8_t *text_option(uint8_t *at, enum xr_pcapng_option code, const char *text)
@@ -87,56 +87,56 @@ static uint8_t *time_option(uint8_t *at, enum xr_pcapng_option code, uint64_t ns
 {
 	uint8_t words[8];
 
-	put_time(words, ns);
+	pcapng_put_time(words, ns);
 	return xr_pcapng_option(at, code, words, sizeof(words));
 }
 
-static uint8_t *begin(uint8_t *block, enum xr_pcapng_block type)
+static uint8_t *pcapng_begin(uint8_t *block, enum xr_pcapng_block type)
 {
-	return put32(put32(block, type), 0); /* length: see end() */
+	return pcapng_put32(pcapng_put32(block, type), 0); /* length: see pcapng_end() */
 }
 
-static size_t end(uint8_t *block, uint8_t *at)
+static size_t pcapng_end(uint8_t *block, uint8_t *at)
 {
 	uint32_t len;
 
 	at = xr_pcapng_option(at, XR_PCAPNG_END, "", 0);
 	len = (uint32_t)(at - block) + sizeof(len);
-	put32(at, len);
-	put32(block + 4, len);
+	pcapng_put32(at, len);
+	pcapng_put32(block + 4, len);
 	return len;
 }
 
 static size_t section(uint8_t *block)
 {
 	const uint16_t version[2] = { 1, 0 };
-	uint8_t *at = put32(begin(block, XR_PCAPNG_SECTION), 0x1a2b3c4d);
+	uint8_t *at = pcapng_put32(pcapng_begin(block, XR_PCAPNG_SECTION), 0x1a2b3c4d);
 
 	memcpy(at, version, sizeof(version));
-	at = put_time(at + sizeof(version), UINT64_MAX); /* length of the section: unknown */
-	return end(block, text_option(at, XR_PCAPNG_USERAPPL, "xroce " XR_VERSION));
+	at = pcapng_put_time(at + sizeof(version), UINT64_MAX); /* length of the section: unknown */
+	return pcapng_end(block, text_option(at, XR_PCAPNG_USERAPPL, "xroce " XR_VERSION));
 }
 
 size_t pcapng_header(uint8_t *buf, const char *device, const char *netdev, uint32_t snap_len)
 {
 	const uint8_t resolution = NS_PER_S_EXPONENT;
 	size_t len = section(buf);
-	uint8_t *block = buf + len, *at = begin(block, XR_PCAPNG_INTERFACE);
+	uint8_t *block = buf + len, *at = pcapng_begin(block, XR_PCAPNG_INTERFACE);
 
-	at = put32(put32(at, LINKTYPE_ETHERNET), snap_len);
+	at = pcapng_put32(pcapng_put32(at, LINKTYPE_ETHERNET), snap_len);
 	at = text_option(at, XR_PCAPNG_NAME, netdev);
 	at = text_option(at, XR_PCAPNG_DESCRIPTION, device);
 	at = xr_pcapng_option(at, XR_PCAPNG_TSRESOL, &resolution, 1);
-	return len + end(block, at);
+	return len + pcapng_end(block, at);
 }
 
 size_t pcapng_statistics(uint8_t *buf, const struct pcapng_statistics *s)
 {
-	uint8_t *at = put32(begin(buf, XR_PCAPNG_STATISTICS), 0); /* interface */
+	uint8_t *at = pcapng_put32(pcapng_begin(buf, XR_PCAPNG_STATISTICS), 0); /* interface */
 
-	at = time_option(put_time(at, s->end), XR_PCAPNG_STARTTIME, s->start);
+	at = time_option(pcapng_put_time(at, s->end), XR_PCAPNG_STARTTIME, s->start);
 	at = time_option(at, XR_PCAPNG_ENDTIME, s->end);
 	at = xr_pcapng_option(at, XR_PCAPNG_IFRECV, &s->received, sizeof(s->received));
 	at = xr_pcapng_option(at, XR_PCAPNG_IFDROP, &s->dropped, sizeof(s->dropped));
-	return end(buf, at);
+	return pcapng_end(buf, at);
 }

@@ -24,7 +24,7 @@ static bool units;    /* times and sizes have units on a terminal */
 static int screen;    /* columns of the terminal; 0: no terminal */
 
 /* Replaces all but printable ASCII: names of programs and users may contain escape sequences. */
-static void clean(char *s)
+static void print_clean(char *s)
 {
 	for (; *s; s++)
 		if (!isprint((unsigned char)*s))
@@ -37,12 +37,12 @@ void cli_print_field(const char *value)
 
 	if (!copy)
 		return;
-	clean(copy);
+	print_clean(copy);
 	fputs(copy, stdout);
 	free(copy);
 }
 
-static char *join(const json_t *list);
+static char *print_join(const json_t *list);
 
 /* Formats one value on one line; the caller frees it. */
 static char *scalar(const json_t *v)
@@ -68,7 +68,7 @@ static char *scalar(const json_t *v)
 		s = strdup("no");
 		break;
 	case JSON_ARRAY:
-		s = join(v);
+		s = print_join(v);
 		break;
 	case JSON_OBJECT:
 		s = json_dumps(v, JSON_COMPACT);
@@ -79,11 +79,11 @@ static char *scalar(const json_t *v)
 	}
 	if (!s)
 		abort(); /* out of memory for a few bytes */
-	clean(s);
+	print_clean(s);
 	return s;
 }
 
-static char *join(const json_t *list)
+static char *print_join(const json_t *list)
 {
 	char *all = strdup(""), *one, *longer;
 	size_t i;
@@ -273,7 +273,7 @@ static void print_padded(const char *text, int width, const char *colour)
 	printf("%s%*s%s", colour ? colour : "", width, text, colour ? PLAIN : "");
 }
 
-/* Returns the width as in struct column. Numbers are aligned right. */
+/* Returns the width as in struct print_column. Numbers are aligned right. */
 static int column_width(const json_t *table, const char *name)
 {
 	size_t width = (size_t)shown_length(name), i;
@@ -295,7 +295,7 @@ static int column_width(const json_t *table, const char *name)
 	return number ? (int)width : -(int)width;
 }
 
-struct column {
+struct print_column {
 	const char *name;
 	int width; /* negative: aligned left */
 	bool last; /* of its line */
@@ -308,7 +308,7 @@ static void begin_line(int indent, bool continues)
 }
 
 /* A row of a table that is wider than the terminal continues on further lines. */
-static void divide(struct column *col, size_t cols, int indent)
+static void print_divide(struct print_column *col, size_t cols, int indent)
 {
 	int at = indent;
 
@@ -323,7 +323,7 @@ static void divide(struct column *col, size_t cols, int indent)
 	}
 }
 
-static void print_headings(const struct column *col, size_t cols, int indent)
+static void print_headings(const struct print_column *col, size_t cols, int indent)
 {
 	for (size_t c = 0; c < cols; c++) {
 		int width = col[c].last && col[c].width < 0 ? 0 : col[c].width;
@@ -335,7 +335,8 @@ static void print_headings(const struct column *col, size_t cols, int indent)
 	}
 }
 
-static void print_row(const json_t *row, const struct column *col, size_t cols, int indent)
+static void cli_print_row(const json_t *row, const struct print_column *col, size_t cols,
+			  int indent)
 {
 	for (size_t c = 0; c < cols; c++) {
 		int width = col[c].last && col[c].width < 0 ? 0 : col[c].width;
@@ -353,7 +354,7 @@ static void print_table(const json_t *table, int indent)
 {
 	json_t *first = json_array_get(table, 0);
 	size_t c = 0, cols = json_object_size(first);
-	struct column *col = calloc(cols + 1, sizeof(*col));
+	struct print_column *col = calloc(cols + 1, sizeof(*col));
 	const char *name;
 	json_t *v;
 	size_t i;
@@ -366,15 +367,15 @@ static void print_table(const json_t *table, int indent)
 		col[c].width = column_width(table, name);
 		c++;
 	}
-	divide(col, cols, indent);
+	print_divide(col, cols, indent);
 	print_headings(col, cols, indent);
-	json_array_foreach((json_t *)table, i, v) print_row(v, col, cols, indent);
+	json_array_foreach((json_t *)table, i, v) cli_print_row(v, col, cols, indent);
 	free(col);
 }
 
 /* ---- objects -------------------------------------------------------------------- */
 
-static bool is_empty(const json_t *v)
+static bool print_is_empty(const json_t *v)
 {
 	return json_is_array(v) && !json_array_size(v);
 }
@@ -388,7 +389,7 @@ static int names_width(const json_t *object)
 
 	json_object_foreach((json_t *)object, name, v)
 	{
-		if (!json_is_object(v) && !is_table(v) && !is_empty(v) &&
+		if (!json_is_object(v) && !is_table(v) && !print_is_empty(v) &&
 		    shown_length(name) > width)
 			width = shown_length(name);
 	}
@@ -404,7 +405,7 @@ static void print_object(const json_t *object, int indent)
 
 	json_object_foreach((json_t *)object, name, v)
 	{
-		if (is_empty(v))
+		if (print_is_empty(v))
 			continue;
 		printf("%*s", indent, "");
 		if (json_is_object(v)) {
@@ -455,7 +456,7 @@ json_t *cli_parse(const char *text)
 	return root;
 }
 
-static void print_json(const json_t *root)
+static void cli_print_json(const json_t *root)
 {
 	if (json_is_object(root))
 		print_object(root, 0);
@@ -471,7 +472,7 @@ bool cli_print(const char *text, bool hide_zero)
 		return false;
 	if (hide_zero)
 		drop_zero_rows(root);
-	print_json(root);
+	cli_print_json(root);
 	json_decref(root);
 	return true;
 }
@@ -503,7 +504,7 @@ void cli_print_reply(const struct cli *cli, const json_t *root)
 	else if (cli->detail && json_is_array(root))
 		print_blocks(root);
 	else
-		print_json(root);
+		cli_print_json(root);
 }
 
 void cli_in_state(json_t *list, const char *state)

@@ -127,7 +127,7 @@ static const char *value_text(const json_t *v)
 }
 
 /* Takes the row over. */
-static void add_row(struct rdma *r, json_t *row)
+static void rdma_add_row(struct rdma *r, json_t *row)
 {
 	const char *name;
 	json_t *value;
@@ -152,7 +152,7 @@ static json_t *new_row(const struct cli_client *c, bool port)
 	return row;
 }
 
-static int query(struct cli_client *c, uint32_t type, void *rep, size_t size)
+static int rdma_query(struct cli_client *c, uint32_t type, void *rep, size_t size)
 {
 	struct xp_call call = { .type = type, .rep = rep, .rep_len = size };
 
@@ -169,7 +169,7 @@ static const char *const dev_caps[64] = {
 static int show_dev(struct rdma *r, struct cli_client *c, const char *unused)
 {
 	struct xr_query_device_rep rep;
-	int err = query(c, XR_MSG_QUERY_DEVICE, &rep, sizeof(rep));
+	int err = rdma_query(c, XR_MSG_QUERY_DEVICE, &rep, sizeof(rep));
 	json_t *row, *caps;
 	char guid[XR_GUID_TEXT];
 	int i;
@@ -193,7 +193,7 @@ static int show_dev(struct rdma *r, struct cli_client *c, const char *unused)
 		}
 		json_object_set_new(row, "caps", caps);
 	}
-	add_row(r, row);
+	rdma_add_row(r, row);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ static int show_link(struct rdma *r, struct cli_client *c, const char *unused)
 {
 	static const char *const states[] = { "NOP", "DOWN", "INIT", "ARMED", "ACTIVE" };
 	struct xr_query_port_rep rep;
-	int err = query(c, XR_MSG_QUERY_PORT, &rep, sizeof(rep));
+	int err = rdma_query(c, XR_MSG_QUERY_PORT, &rep, sizeof(rep));
 	json_t *row;
 
 	if (err)
@@ -214,13 +214,13 @@ static int show_link(struct rdma *r, struct cli_client *c, const char *unused)
 	json_object_set_new(row, "netdev", json_string(c->hello.netdev));
 	if (r->cli.json || r->details)
 		json_object_set_new(row, "netdev_index", json_integer(rep.netdev_ifindex));
-	add_row(r, row);
+	rdma_add_row(r, row);
 	return 0;
 }
 
 /* Gets a list or an object of a daemon (docs/show.md). */
-static int fetch(struct cli_client *c, uint32_t what, const struct cli_selection *selection,
-		 json_t **reply)
+static int rdma_fetch(struct cli_client *c, uint32_t what, const struct cli_selection *selection,
+		      json_t **reply)
 {
 	char *text = NULL;
 	int err = cli_client_show(c, what, selection, &text);
@@ -237,7 +237,7 @@ static void add_count(json_t *row, const char *name, struct cli_client *c, uint3
 	json_int_t n = 0;
 	size_t i;
 
-	if (fetch(c, what, NULL, &list))
+	if (rdma_fetch(c, what, NULL, &list))
 		return;
 	json_array_foreach(list, i, one) n += !json_is_true(json_object_get(one, "observer"));
 	json_object_set_new(row, name, json_integer(n));
@@ -247,7 +247,7 @@ static void add_count(json_t *row, const char *name, struct cli_client *c, uint3
 static int show_summary(struct rdma *r, struct cli_client *c, const char *unused)
 {
 	json_t *status, *objects, *row;
-	int err = fetch(c, XR_SHOW_STATUS, NULL, &status);
+	int err = rdma_fetch(c, XR_SHOW_STATUS, NULL, &status);
 
 	if (err)
 		return err;
@@ -260,7 +260,7 @@ static int show_summary(struct rdma *r, struct cli_client *c, const char *unused
 	json_object_set(row, "mr", json_object_get(objects, "mrs"));
 	add_count(row, "ctx", c, XR_SHOW_CLIENTS);
 	json_object_set(row, "srq", json_object_get(objects, "srqs"));
-	add_row(r, row);
+	rdma_add_row(r, row);
 	json_decref(status);
 	return 0;
 }
@@ -310,7 +310,7 @@ static const char *our_name(const struct kind *k, const char *name)
 	return !strcmp(name, "pid") || !strcmp(name, "comm") ? name : NULL;
 }
 
-/* The daemon sends the rows that can pass the filters: add_row() compares exactly. */
+/* The daemon sends the rows that can pass the filters: rdma_add_row() compares exactly. */
 static void select_rows(const struct rdma *r, const struct kind *k, struct cli_selection *s)
 {
 	const struct xr_list *list = xr_list_of(k->what);
@@ -341,7 +341,7 @@ static int show_kind(struct rdma *r, struct cli_client *c, const char *name)
 	while (strcmp(k->name, name))
 		k++;
 	select_rows(r, k, &selection);
-	err = fetch(c, k->what, &selection, &objects);
+	err = rdma_fetch(c, k->what, &selection, &objects);
 	if (err)
 		return err;
 	json_array_foreach(objects, i, one)
@@ -354,7 +354,7 @@ static int show_kind(struct rdma *r, struct cli_client *c, const char *name)
 			json_object_set_new(row, f[0], convert(k, json_object_get(one, f[1])));
 		json_object_set(row, "pid", json_object_get(one, "pid"));
 		json_object_set(row, "comm", json_object_get(one, "comm"));
-		add_row(r, row);
+		rdma_add_row(r, row);
 	}
 	json_decref(objects);
 	return 0;
@@ -374,7 +374,7 @@ static void print_caps(const json_t *caps)
 }
 
 /* index: begin the line with the index of the device, as `dev` and the summary do */
-static void print_row(json_t *row, bool index)
+static void rdma_print_row(json_t *row, bool index)
 {
 	const char *device = json_string_value(json_object_get(row, "ifname")), *name;
 	json_t *value;
@@ -419,7 +419,7 @@ static void print_all(struct rdma *r, bool index)
 	} else {
 		if (text)
 			fputs(text, stdout);
-		json_array_foreach(r->rows, i, row) print_row(row, index);
+		json_array_foreach(r->rows, i, row) rdma_print_row(row, index);
 	}
 	free(text);
 }
@@ -485,7 +485,7 @@ static bool is_command(const char *arg, const char *name)
 }
 
 /* Finds what shows the arguments: OBJECT [show] ... Returns NULL if the real command has to. */
-static show *choose(struct rdma *r, int argc, char **argv, const char **kind)
+static show *rdma_choose(struct rdma *r, int argc, char **argv, const char **kind)
 {
 	show *fn;
 	size_t i;
@@ -514,7 +514,7 @@ static show *choose(struct rdma *r, int argc, char **argv, const char **kind)
 }
 
 /* Returns the index of the first argument, or -1 for options of the real command only. */
-static int parse(struct rdma *r, int argc, char **argv)
+static int rdma_parse(struct rdma *r, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
@@ -563,9 +563,9 @@ int cli_rdma(const struct cli *cli, int argc, char **argv)
 	}
 	if (!i || !copy[argc - 1])
 		return cli_error("out of memory");
-	first = parse(&r, argc, copy);
+	first = rdma_parse(&r, argc, copy);
 	if (first >= 0)
-		fn = choose(&r, argc - first, copy + first, &kind);
+		fn = rdma_choose(&r, argc - first, copy + first, &kind);
 	found = fn && each_device(&r, NULL, NULL);
 	if (fn && !found && r.device && xp_hides_kernel())
 		return cli_error("no xroce device '%s', and XROCE_HIDE hides others", r.device);

@@ -13,7 +13,7 @@
 #define START_IDLE "30"
 enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 }; /* exit status, like env(1) */
 
-struct run {
+struct daemon_cli_run {
 	struct cli_program program;
 	bool start;
 	const char *interface; /* for start; NULL: any */
@@ -23,7 +23,7 @@ struct run {
 /* ---- options -------------------------------------------------------------------- */
 
 /* XROCE_START: 1 or the interface, as the value of --start; 0 or nothing: do not start */
-static void take_variable(struct run *r)
+static void take_variable(struct daemon_cli_run *r)
 {
 	const char *value = getenv(START_ENV);
 
@@ -32,7 +32,7 @@ static void take_variable(struct run *r)
 	r->idle = START_IDLE;
 }
 
-static int parse(struct cli *cli, int argc, char **argv, struct run *r)
+static int run_parse(struct cli *cli, int argc, char **argv, struct daemon_cli_run *r)
 {
 	static const struct option options[] = {
 		CLI_PROGRAM_OPTIONS,
@@ -70,7 +70,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct run *r)
 
 /* ---- the command ---------------------------------------------------------------- */
 
-static int set_environment(struct cli *cli, const struct run *r)
+static int set_environment(struct cli *cli, const struct daemon_cli_run *r)
 {
 	struct cli_environment e;
 	int status = r->start ? cli_start(cli, r->interface, r->idle) : CLI_OK;
@@ -88,8 +88,8 @@ static int set_environment(struct cli *cli, const struct run *r)
 
 int cli_run(struct cli *cli, int argc, char **argv)
 {
-	struct run r = { .program.inherits = true };
-	int first = parse(cli, argc, argv, &r);
+	struct daemon_cli_run r = { .program.inherits = true };
+	int first = run_parse(cli, argc, argv, &r);
 	int status;
 
 	if (first < 0)

@@ -12,7 +12,7 @@
 
 /* ---- list ------------------------------------------------------------------------- */
 
-static json_t *describe(const struct cli *cli, const char *name)
+static json_t *show_describe(const struct cli *cli, const char *name)
 {
 	struct cli_client c;
 	int err = cli_client_open(&c, cli, name);
@@ -47,7 +47,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
 		return CLI_FAILED;
 	list = json_array();
 	for (p = names; *p; p++)
-		json_array_append_new(list, describe(cli, *p));
+		json_array_append_new(list, show_describe(cli, *p));
 	xp_sockets_free(names);
 	cli_print_reply(cli, list);
 	cli_end_json(cli);
@@ -64,7 +64,7 @@ static uint32_t what_of(const struct cli *cli)
 	return list && list->details_what ? list->details_what : cli->command->what;
 }
 
-static int fetch(const struct cli *cli, const char *device, char **text)
+static int show_fetch(const struct cli *cli, const char *device, char **text)
 {
 	struct cli_selection selection = { .length = 0 };
 	struct cli_client c;
@@ -107,7 +107,7 @@ static int print_reply(const struct cli *cli, const char *device, const char *te
 static int show_one(const struct cli *cli, const char *device)
 {
 	char *text = NULL;
-	int status = fetch(cli, device, &text);
+	int status = show_fetch(cli, device, &text);
 
 	if (status == CLI_OK)
 		status = print_reply(cli, device, text);
@@ -118,7 +118,7 @@ static int show_one(const struct cli *cli, const char *device)
 }
 
 /* Prints the heading of a device's reply if there are several devices. */
-static void print_name(const struct cli *cli, const char *device, bool first)
+static void show_print_name(const struct cli *cli, const char *device, bool first)
 {
 	if (cli->json) {
 		json_t *name = json_string(device);
@@ -146,10 +146,10 @@ static int show_all(const struct cli *cli)
 		fputs("{", stdout);
 	for (p = names; *p; p++) {
 		text = NULL;
-		one = fetch(cli, *p, &text);
+		one = show_fetch(cli, *p, &text);
 		if (one == CLI_OK) {
 			if (cli->json || (names[1] && strcmp(text, "[]")))
-				print_name(cli, *p, !any);
+				show_print_name(cli, *p, !any);
 			any = true;
 			one = print_reply(cli, *p, text);
 		}

@@ -37,7 +37,7 @@
 /* ---- daemons that run ------------------------------------------------------------ */
 
 /* Stores the name of the device if a daemon at one of the sockets serves the interface. */
-static bool find_device(const char *dir, const char *interface, char *device)
+static bool start_find_device(const char *dir, const char *interface, char *device)
 {
 	const struct xp_timeouts timeouts = { HELLO_MS, HELLO_MS };
 	char **names = xp_sockets_list(dir), **p, path[XP_SOCKET_PATH_MAX];
@@ -57,9 +57,9 @@ static bool find_device(const char *dir, const char *interface, char *device)
 	return found;
 }
 
-static bool serves(const char *dir, const char *interface)
+static bool start_serves(const char *dir, const char *interface)
 {
-	return interface ? find_device(dir, interface, NULL) : xp_runtime_dir_answers(dir);
+	return interface ? start_find_device(dir, interface, NULL) : xp_runtime_dir_answers(dir);
 }
 
 /* Stores the directory of a daemon that programs of this user reach. */
@@ -70,12 +70,12 @@ static bool find_daemon(const struct cli *cli, const char *interface, char dir[X
 
 	if (cli->runtime_dir_given) {
 		snprintf(dir, XP_SOCKET_PATH_MAX, "%s", cli->runtime_dir);
-		return serves(dir, interface);
+		return start_serves(dir, interface);
 	}
 	for (place = 0; place < XP_DIR_PLACES; place++) {
 		if (xp_runtime_place(place, dir) &&
 		    (place == XP_DIR_SYSTEM || !xp_private_dir(dir, why, sizeof(why))) &&
-		    serves(dir, interface))
+		    start_serves(dir, interface))
 			return true;
 	}
 	return false;
@@ -99,7 +99,7 @@ static int make_private(char dir[XP_SOCKET_PATH_MAX])
 }
 
 /* A directory that was named may be shared with others, as by the containers of a pod. */
-static int make_directory(const struct cli *cli, char dir[XP_SOCKET_PATH_MAX])
+static int start_make_directory(const struct cli *cli, char dir[XP_SOCKET_PATH_MAX])
 {
 	struct stat st;
 
@@ -197,7 +197,7 @@ struct start {
 };
 
 /* In the child. A daemon that an ordinary user starts cannot give its socket to a group. */
-static void execute(const struct start *s)
+static void start_execute(const struct start *s)
 {
 	char *arguments[] = { (char *)DAEMON,	    (char *)"--interface",
 			      (char *)s->interface, (char *)"--runtime-dir",
@@ -238,7 +238,7 @@ static int launch(const struct start *s, pid_t *pid)
 	if (!between) {
 		child = fork();
 		if (!child)
-			execute(s);
+			start_execute(s);
 		_exit(write(ends[1], &child, sizeof(child)) != sizeof(child));
 	}
 	close(ends[1]);
@@ -254,7 +254,7 @@ static int launch(const struct start *s, pid_t *pid)
 /* ---- readiness --------------------------------------------------------------------- */
 
 /* Prints why the daemon did not start: the last line of its log. */
-static int explain(const struct start *s, const char *what)
+static int start_explain(const struct start *s, const char *what)
 {
 	char log[XP_SOCKET_PATH_MAX + 32], line[LINE_MAX_LEN], last[LINE_MAX_LEN] = "";
 	FILE *f;
@@ -280,20 +280,20 @@ static int wait_until_ready(struct start *s, int process)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += READY_S;
 	do {
-		if (find_device(s->dir, s->interface, s->device))
+		if (start_find_device(s->dir, s->interface, s->device))
 			return CLI_OK;
 		/* Without a descriptor, it has ended already. */
 		if (process < 0 || ppoll(&p, 1, &look, NULL) > 0)
-			return find_device(s->dir, s->interface, s->device)
+			return start_find_device(s->dir, s->interface, s->device)
 				       ? CLI_OK
-				       : explain(s, "has ended");
+				       : start_explain(s, "has ended");
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while (now.tv_sec < end.tv_sec);
 	syscall(SYS_pidfd_send_signal, process, SIGTERM, NULL, 0);
-	return explain(s, "was not ready in time, and was stopped");
+	return start_explain(s, "was not ready in time, and was stopped");
 }
 
-static void report(const struct start *s, pid_t pid)
+static void start_report(const struct start *s, pid_t pid)
 {
 	char idle[64] = "it does not end by itself";
 
@@ -307,7 +307,7 @@ static void report(const struct start *s, pid_t pid)
 		  s->dir);
 }
 
-static int start(struct start *s)
+static int start_service(struct start *s)
 {
 	int process, status;
 	pid_t pid;
@@ -323,7 +323,7 @@ static int start(struct start *s)
 	if (process >= 0)
 		close(process);
 	if (status == CLI_OK)
-		report(s, pid);
+		start_report(s, pid);
 	return status;
 }
 
@@ -343,7 +343,7 @@ static int start_once(const struct cli *cli, struct start *s, const char *wanted
 		strcpy(s->dir, found);
 		status = CLI_OK;
 	} else {
-		status = start(s);
+		status = start_service(s);
 	}
 	close(lock);
 	return status;
@@ -363,7 +363,7 @@ int cli_start(struct cli *cli, const char *interface, const char *idle)
 			return cli_error("start: cannot find " DAEMON
 					 ": neither next to this command, nor in PATH, nor "
 					 "installed");
-		status = make_directory(cli, s.dir);
+		status = start_make_directory(cli, s.dir);
 		if (status == CLI_OK)
 			status = start_once(cli, &s, interface);
 		if (status != CLI_OK)

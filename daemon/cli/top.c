@@ -99,7 +99,7 @@ static size_t put_names(const struct top *t, int width, const struct row *r, cha
 							 : "PROGRAM");
 }
 
-static void put_time(char *text, size_t room)
+static void top_put_time(char *text, size_t room)
 {
 	struct timespec ts;
 
@@ -117,7 +117,7 @@ static void put_headings(const struct top *t, int width)
 	size_t n;
 
 	if (t->batch)
-		put_time(time, sizeof(time));
+		top_put_time(time, sizeof(time));
 	snprintf(line, sizeof(line),
 		 "xroce top  %s%s%s%zu QP%s  workers %.0f%% CPU  sorted by %s%s", time, only,
 		 *only ? "  " : "", t->now.rows, t->now.rows == 1 ? "" : "s", 100 * cpu,
@@ -136,7 +136,7 @@ static void put_headings(const struct top *t, int width)
 	put_line(t, width, "\033[7m", line);
 }
 
-static void put_row(const struct top *t, int width, const struct row *r)
+static void top_put_row(const struct top *t, int width, const struct row *r)
 {
 	char line[400], amount[32];
 	size_t n;
@@ -184,7 +184,7 @@ static bool draw(struct top *t)
 	fputs(t->batch ? "" : "\033[H", stdout);
 	put_headings(t, width);
 	for (i = 0; i < n && (int)i < lines - HEADING_LINES - 1; i++)
-		put_row(t, width, &rows[i]);
+		top_put_row(t, width, &rows[i]);
 	fputs(t->batch ? "\n" : "\033[J", stdout);
 	fflush(stdout);
 	free(rows);
@@ -193,7 +193,7 @@ static bool draw(struct top *t)
 
 /* ---- keys and the terminal ------------------------------------------------------- */
 
-static void on_signal(int number)
+static void top_on_signal(int number)
 {
 	if (number == SIGWINCH)
 		resized = 1;
@@ -242,10 +242,10 @@ static int check_device(const struct cli *cli, const char *device)
 	return cli_client_explain(&c, "top", err);
 }
 
-static void catch_signals(void)
+static void top_catch_signals(void)
 {
 	static const int numbers[] = { SIGTERM, SIGINT, SIGHUP, SIGTSTP, SIGWINCH };
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = top_on_signal };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		sigaction(numbers[i], &action, NULL);
@@ -313,7 +313,7 @@ static int show_live(struct top *t)
 	uint64_t shown = 0;
 	int status;
 
-	catch_signals();
+	top_catch_signals();
 	status = begin_screen(t);
 	if (status != CLI_OK)
 		return status;
@@ -360,7 +360,7 @@ static int set_view(const struct cli *cli, struct top *t, const char *name)
 	return cli_usage(cli, "'%s' is not one of qp, program, device", name);
 }
 
-static int set_option(struct cli *cli, struct top *t, int option, const char *value)
+static int top_set_option(struct cli *cli, struct top *t, int option, const char *value)
 {
 	char *end = NULL;
 
@@ -398,7 +398,7 @@ static int set_option(struct cli *cli, struct top *t, int option, const char *va
 }
 
 /* Returns the index of the first argument, or -(exit status + 1). */
-static int parse(struct cli *cli, struct top *t, int argc, char **argv)
+static int top_parse(struct cli *cli, struct top *t, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "batch", no_argument, NULL, 'b' },
@@ -422,7 +422,7 @@ static int parse(struct cli *cli, struct top *t, int argc, char **argv)
 			cli_command_help(cli->command);
 			return -(CLI_OK + 1);
 		}
-		status = option == '?' ? CLI_USAGE : set_option(cli, t, option, optarg);
+		status = option == '?' ? CLI_USAGE : top_set_option(cli, t, option, optarg);
 		if (status != CLI_OK)
 			return -(status + 1);
 	}
@@ -432,7 +432,7 @@ static int parse(struct cli *cli, struct top *t, int argc, char **argv)
 int cli_top(struct cli *cli, int argc, char **argv)
 {
 	struct top t = { .cli = cli, .interval = DEFAULT_INTERVAL };
-	int first = parse(cli, &t, argc, argv), status;
+	int first = top_parse(cli, &t, argc, argv), status;
 
 	if (first < 0)
 		return -first - 1;

@@ -40,7 +40,7 @@ void top_free_samples(struct top *t)
 	free_sample(&t->now);
 }
 
-static struct row *add_row(struct sample *s)
+static struct row *top_rates_add_row(struct sample *s)
 {
 	size_t room = s->room ? 2 * s->room : 64;
 	struct row *rows;
@@ -56,14 +56,14 @@ static struct row *add_row(struct sample *s)
 	return &s->row[s->rows++];
 }
 
-static const char *text_of(const json_t *row, const char *name)
+static const char *top_rates_text_of(const json_t *row, const char *name)
 {
 	const char *text = json_string_value(json_object_get(row, name));
 
 	return text ? text : "-";
 }
 
-static double number_of(const json_t *row, const char *name)
+static double top_rates_number_of(const json_t *row, const char *name)
 {
 	return json_number_value(json_object_get(row, name));
 }
@@ -77,28 +77,28 @@ static void copy_clean(char *to, size_t room, const char *from)
 			*to = '?';
 }
 
-static bool add_qp(struct sample *s, const char *device, uint64_t index, double cpu,
-		   const json_t *qp)
+static bool top_rates_add_qp(struct sample *s, const char *device, uint64_t index, double cpu,
+			     const json_t *qp)
 {
-	struct row *r = add_row(s);
+	struct row *r = top_rates_add_row(s);
 
 	if (!r)
 		return false;
 	copy_clean(r->device, sizeof(r->device), device);
-	copy_clean(r->state, sizeof(r->state), text_of(qp, "state"));
-	copy_clean(r->name, sizeof(r->name), text_of(qp, "comm"));
-	r->pid = (uint64_t)number_of(qp, "pid");
+	copy_clean(r->state, sizeof(r->state), top_rates_text_of(qp, "state"));
+	copy_clean(r->name, sizeof(r->name), top_rates_text_of(qp, "comm"));
+	r->pid = (uint64_t)top_rates_number_of(qp, "pid");
 	r->key[0] = index;
-	r->key[1] = (uint64_t)number_of(qp, "qpn");
+	r->key[1] = (uint64_t)top_rates_number_of(qp, "qpn");
 	r->qps = 1;
 	r->cpu = cpu;
 	for (int c = 0; c < RTT; c++)
-		r->total[c] = number_of(qp, members[c]);
-	r->total[RTT] = number_of(json_object_get(qp, "rtt"), "usual_ns");
+		r->total[c] = top_rates_number_of(qp, members[c]);
+	r->total[RTT] = top_rates_number_of(json_object_get(qp, "rtt"), "usual_ns");
 	return true;
 }
 
-static json_t *ask(struct cli_client *c, uint32_t what, int *err)
+static json_t *top_rates_ask(struct cli_client *c, uint32_t what, int *err)
 {
 	json_t *root = NULL;
 	char *text = NULL;
@@ -119,21 +119,22 @@ static double cpu_of(const json_t *status)
 	double sum = 0;
 
 	for (size_t i = 0; i < json_array_size(workers); i++)
-		sum += number_of(json_array_get(workers, i), "cpu_ns") / 1e9;
+		sum += top_rates_number_of(json_array_get(workers, i), "cpu_ns") / 1e9;
 	return sum;
 }
 
 /* Adds the QPs of a device. Sets t->message on error. */
-static void add_device(struct top *t, const char *device, uint64_t index)
+static void top_rates_add_device(struct top *t, const char *device, uint64_t index)
 {
 	struct cli_client c;
 	int err = cli_client_open(&c, t->cli, device);
-	json_t *status = ask(&c, XR_SHOW_STATUS, &err);
-	json_t *qps = ask(&c, XR_SHOW_QP_DETAILS, &err);
+	json_t *status = top_rates_ask(&c, XR_SHOW_STATUS, &err);
+	json_t *qps = top_rates_ask(&c, XR_SHOW_QP_DETAILS, &err);
 
 	cli_client_close(&c);
 	for (size_t i = 0; !err && i < json_array_size(qps); i++)
-		if (!add_qp(&t->now, device, index, cpu_of(status), json_array_get(qps, i)))
+		if (!top_rates_add_qp(&t->now, device, index, cpu_of(status),
+				      json_array_get(qps, i)))
 			err = -ENOMEM;
 	t->now.cpu += cpu_of(status);
 	if (err)
@@ -183,9 +184,9 @@ bool top_take_sample(struct top *t)
 	t->now = (struct sample){ .at = top_seconds() };
 	t->message[0] = 0;
 	if (t->device)
-		add_device(t, t->device, 0);
+		top_rates_add_device(t, t->device, 0);
 	for (uint64_t i = 0; names && names[i]; i++)
-		add_device(t, names[i], i);
+		top_rates_add_device(t, names[i], i);
 	if (!t->device && !names)
 		return false;
 	if (names && !names[0])

@@ -54,7 +54,7 @@ static bool has_word(const char *words, const char *word)
 }
 
 /* Returns the first word that is not one of the others; the caller frees it. NULL: none */
-static char *wrong_word(const char *wanted, const char *words, const char *more)
+static char *values_wrong_word(const char *wanted, const char *words, const char *more)
 {
 	char *copy = strdup(wanted), *word, *save = NULL, *wrong;
 
@@ -68,10 +68,11 @@ static char *wrong_word(const char *wanted, const char *words, const char *more)
 	return wrong;
 }
 
-static int check(const struct cli *cli, const char *name, const char *wanted, const char *more)
+static int values_check(const struct cli *cli, const char *name, const char *wanted,
+			const char *more)
 {
 	const char *words = words_of(cli, name);
-	char *wrong = words ? wrong_word(wanted, words, more) : NULL;
+	char *wrong = words ? values_wrong_word(wanted, words, more) : NULL;
 
 	if (!wrong)
 		return CLI_OK;
@@ -83,10 +84,10 @@ static int check(const struct cli *cli, const char *name, const char *wanted, co
 
 int cli_check_words(const struct cli *cli, const char *name, const char *wanted)
 {
-	return check(cli, name, wanted, NULL);
+	return values_check(cli, name, wanted, NULL);
 }
 
 int cli_check_state(const struct cli *cli)
 {
-	return check(cli, "state", cli->state, words_of(cli, "cm_state"));
+	return values_check(cli, "state", cli->state, words_of(cli, "cm_state"));
 }

@@ -33,7 +33,7 @@ static void unlink_client(struct xd_client *c)
 	c->clients->count--;
 }
 
-static void refuse(struct xd_client *c, int fd, int err)
+static void client_refuse(struct xd_client *c, int fd, int err)
 {
 	const struct xd_log_program program = { c->identity.pid, c->identity.uid, c->identity.comm,
 						0 };
@@ -66,7 +66,7 @@ static int open_parts(struct xd_client *c, int fd)
 	if (!err)
 		err = c->clients->ops->open(c);
 	if (err)
-		refuse(c, fd, err);
+		client_refuse(c, fd, err);
 	else
 		err = xd_connection_open(c, fd, xd_client_end);
 	return err;
@@ -119,7 +119,7 @@ struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket)
 
 /* ---- end ------------------------------------------------------------------------- */
 
-static void close_run(struct xd_client_job *job)
+static void client_close_run(struct xd_client_job *job)
 {
 	struct xd_client *c = job->client;
 
@@ -128,7 +128,7 @@ static void close_run(struct xd_client_job *job)
 	xd_shm_close(c);
 }
 
-static void close_done(struct xd_client_job *job)
+static void client_close_done(struct xd_client_job *job)
 {
 	struct xd_client *c = job->client;
 	struct xd_clients *cs = c->clients;
@@ -148,7 +148,7 @@ static void close_done(struct xd_client_job *job)
 		xd_clients_trim(cs);
 }
 
-static void do_nothing(struct xd_client_job *job)
+static void client_do_nothing(struct xd_client_job *job)
 {
 }
 
@@ -161,10 +161,11 @@ static void end_step(struct xd_client_job *job)
 	struct xd_client *c = job->client;
 
 	if (!xd_handles_free_objects(c) || !xd_doorbells_raise_late(c)) {
-		c->end.job = (struct xd_client_job){ .run = do_nothing, .done = end_step };
+		c->end.job = (struct xd_client_job){ .run = client_do_nothing, .done = end_step };
 	} else {
 		xd_doorbells_close(c);
-		c->end.job = (struct xd_client_job){ .run = close_run, .done = close_done };
+		c->end.job = (struct xd_client_job){ .run = client_close_run,
+						     .done = client_close_done };
 	}
 	/* after the QPs were freed, which need no memory any more; a job may wait for it */
 	c->clients->ops->end(c);

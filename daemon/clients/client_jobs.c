@@ -11,7 +11,7 @@ void xd_client_jobs_init(struct xd_client_jobs *jobs)
 	jobs->tail = &jobs->first;
 }
 
-static void start(struct xd_client *c)
+static void client_jobs_start(struct xd_client *c)
 {
 	xd_jobs_add(c->clients->jobs, &c->jobs.first->job);
 }
@@ -29,7 +29,7 @@ static void run_job(struct xd_job *job)
 }
 
 /* Calls done(), which frees a client that ends with its last job. */
-static void finish(struct xd_client_job *j)
+static void client_jobs_finish(struct xd_client_job *j)
 {
 	struct xd_client *c = j->client;
 	struct xd_loop *loop = c->dev->loop;
@@ -53,14 +53,14 @@ static void finish_job(struct xd_job *job)
 	if (!next)
 		c->jobs.tail = &c->jobs.first;
 	c->jobs.finishing = next;
-	finish(j);
+	client_jobs_finish(j);
 	if (!next)
 		return;
 	c->jobs.finishing = false;
-	start(c);
+	client_jobs_start(c);
 }
 
-static void prepare(struct xd_client *c, struct xd_client_job *job)
+static void client_jobs_prepare(struct xd_client *c, struct xd_client_job *job)
 {
 	job->job.run = run_job;
 	job->job.done = finish_job;
@@ -72,11 +72,11 @@ void xd_client_add_job(struct xd_client *c, struct xd_client_job *job)
 {
 	bool idle = !c->jobs.first;
 
-	prepare(c, job);
+	client_jobs_prepare(c, job);
 	*c->jobs.tail = job;
 	c->jobs.tail = &job->next;
 	if (idle)
-		start(c);
+		client_jobs_start(c);
 }
 
 void xd_client_add_next_job(struct xd_client *c, struct xd_client_job *job)
@@ -85,7 +85,7 @@ void xd_client_add_next_job(struct xd_client *c, struct xd_client_job *job)
 		xd_client_add_job(c, job);
 		return;
 	}
-	prepare(c, job);
+	client_jobs_prepare(c, job);
 	job->next = c->jobs.first;
 	c->jobs.first = job;
 }

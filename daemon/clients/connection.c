@@ -98,7 +98,7 @@ static const char *const request_names[] = {
 };
 
 /* Explains errors that have the same meaning in all requests. */
-static void explain(struct xd_client *c, int err)
+static void connection_explain(struct xd_client *c, int err)
 {
 	if (err == -ENOENT)
 		xd_refuse(c, err, "the client has no such object");
@@ -133,7 +133,7 @@ void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 		return;
 	con->busy = false;
 	if (err && !*con->why)
-		explain(c, err);
+		connection_explain(c, err);
 	if (err)
 		log_refused(c, err);
 	if (con->no_reply)
@@ -167,7 +167,7 @@ struct close_job {
 	int fd[];
 };
 
-static void close_run(struct xd_client_job *job)
+static void connection_close_run(struct xd_client_job *job)
 {
 	struct close_job *j = container_of(job, struct close_job, job);
 	uint32_t i;
@@ -176,7 +176,7 @@ static void close_run(struct xd_client_job *job)
 		close(j->fd[i]);
 }
 
-static void close_done(struct xd_client_job *job)
+static void connection_close_done(struct xd_client_job *job)
 {
 	struct xd_client *c = job->client;
 
@@ -200,7 +200,8 @@ void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n)
 			close(fds[i]);
 		return;
 	}
-	j->job = (struct xd_client_job){ .run = close_run, .done = close_done };
+	j->job = (struct xd_client_job){ .run = connection_close_run,
+					 .done = connection_close_done };
 	for (i = 0, j->n = 0; i < n; i++) {
 		if (fds[i] >= 0)
 			j->fd[j->n++] = fds[i];
@@ -215,7 +216,7 @@ void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n)
  * Returns -EINVAL unless the length of the datagram matches its header. Sets type, seq and no_reply
  * always.
  */
-static int parse(const void *data, size_t len, struct xd_request *req)
+static int connection_parse(const void *data, size_t len, struct xd_request *req)
 {
 	struct xr_msg head = { 0 };
 
@@ -238,7 +239,8 @@ static void note_request(struct xd_connection *con, const struct xd_request *req
 }
 
 /* Closes the descriptors first: the reply may end the client. */
-static void finish(struct xd_client *c, const struct xd_request *req, int err, struct xd_reply *rep)
+static void connection_finish(struct xd_client *c, const struct xd_request *req, int err,
+			      struct xd_reply *rep)
 {
 	xd_client_close_fds(c, req->fds, req->nfds);
 	if (err != XD_LATER)
@@ -251,7 +253,7 @@ void xd_request_execute(struct xd_client *c, struct xd_request *req, xd_handler 
 {
 	struct xd_reply *rep = xd_reply_start();
 
-	finish(c, req, handler(c, req, rep), rep);
+	connection_finish(c, req, handler(c, req, rep), rep);
 }
 
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
@@ -271,22 +273,22 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 		return;
 	}
 	rep = xd_reply_start();
-	err = parse(data, len, &req);
+	err = connection_parse(data, len, &req);
 	con->why[0] = '\0';
 	note_request(con, &req);
 	if (!err) {
 		memcpy(body, (const uint8_t *)data + sizeof(struct xr_msg), req.length);
 		err = c->clients->ops->request(c, &req, rep);
 	}
-	finish(c, &req, err, rep);
+	connection_finish(c, &req, err, rep);
 }
 
 /* Replies to a request whose descriptors could not be received. */
-static void refuse(struct xd_client *c, const void *data, size_t len, int err)
+static void connection_refuse(struct xd_client *c, const void *data, size_t len, int err)
 {
 	struct xd_request req;
 
-	parse(data, len, &req);
+	connection_parse(data, len, &req);
 	note_request(&c->connection, &req);
 	if (!*c->connection.why)
 		xd_refuse(c, err, "the descriptors of the request could not be received");
@@ -311,7 +313,7 @@ static int take_by_gate(struct xd_client *c)
  * Looks at the next request first: if it carries descriptors, the gate receives it (gate.h). As
  * there is no room for them here, the kernel drops them and sets MSG_CTRUNC.
  */
-static void receive(struct xd_client *c)
+static void connection_receive(struct xd_client *c)
 {
 	static uint8_t data[XR_MSG_MAX];
 	struct iovec iov = { data, sizeof(data) };
@@ -338,8 +340,8 @@ static void receive(struct xd_client *c)
 	if (n <= 0)
 		c->connection.end(c);
 	else if (err)
-		refuse(c, data, (size_t)n, err);
-	else /* parse() refuses lengths beyond XR_MSG_MAX before the data is read. */
+		connection_refuse(c, data, (size_t)n, err);
+	else /* connection_parse() refuses lengths beyond XR_MSG_MAX before the data is read. */
 		xd_client_feed(c, data, (size_t)n, NULL, 0);
 }
 
@@ -368,7 +370,7 @@ static void on_socket(void *arg, uint32_t events)
 			delay(c);
 			return;
 		}
-		receive(c);
+		connection_receive(c);
 		xd_load_charge_lap(c);
 	} else if (events & (EPOLLHUP | EPOLLERR))
 		c->connection.end(c);

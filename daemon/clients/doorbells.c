@@ -137,7 +137,7 @@ static void add_free_slots(struct xd_doorbell *d, uint32_t *stack, uint32_t slot
 }
 
 /* All slots have QPs. */
-static int grow(struct xd_client *c, uint32_t worker)
+static int doorbells_grow(struct xd_client *c, uint32_t worker)
 {
 	struct xd_doorbell *d = &c->doorbells.worker[worker];
 	uint32_t slots = d->slots ? d->slots * 2 : 64;
@@ -166,7 +166,7 @@ int xd_doorbell_find(struct xd_client *c, uint32_t worker, uint32_t *slot)
 	int err = 0;
 
 	if (!d->free_slots)
-		err = d->slots < XR_DB_SLOTS ? grow(c, worker) : -ENOSPC;
+		err = d->slots < XR_DB_SLOTS ? doorbells_grow(c, worker) : -ENOSPC;
 	if (!err)
 		*slot = d->free_slot[d->free_slots - 1];
 	return err;

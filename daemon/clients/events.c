@@ -55,7 +55,7 @@ void xd_event_socket_close(struct xd_event_socket *es)
 	es->clients = NULL;
 }
 
-static void wake_loop(struct xd_blocked *b)
+static void events_wake_loop(struct xd_blocked *b)
 {
 	uint64_t one = 1;
 
@@ -70,7 +70,7 @@ static void watch_for_room(struct xd_event_socket *es)
 	pthread_mutex_lock(&b->lock);
 	if (xt_list_empty(&es->blocked)) {
 		xt_list_add_tail(&b->sockets, &es->blocked);
-		wake_loop(b);
+		events_wake_loop(b);
 	}
 	pthread_mutex_unlock(&b->lock);
 }
@@ -80,7 +80,8 @@ static void watch_for_room(struct xd_event_socket *es)
  * false if there is no room. If the client has closed its end, the event is dropped and counts as
  * written.
  */
-static bool write_record(struct xd_event_socket *es, struct xd_event_source *src, uint32_t type)
+static bool events_write_record(struct xd_event_socket *es, struct xd_event_source *src,
+				uint32_t type)
 {
 	struct xr_async_event ev = { .element = src->cookie, .type = type };
 	size_t len = es->record == XD_RECORD_ASYNC ? sizeof(ev) : sizeof(ev.element);
@@ -95,13 +96,13 @@ static bool write_record(struct xd_event_socket *es, struct xd_event_source *src
  * Writes a source's pending events while there is room. Returns true if all were written. Called
  * with es->lock held.
  */
-static bool write_pending(struct xd_event_socket *es, struct xd_event_source *src)
+static bool events_write_pending(struct xd_event_socket *es, struct xd_event_source *src)
 {
 	uint32_t type;
 
 	while (src->pending) {
 		type = (uint32_t)__builtin_ctz(src->pending);
-		if (!write_record(es, src, type))
+		if (!events_write_record(es, src, type))
 			return false;
 		src->pending &= ~(1u << type);
 	}
@@ -119,7 +120,7 @@ void xd_event_raise(struct xd_event_source *src, uint32_t type)
 	queued = src->pending;
 	src->pending |= 1u << type;
 	/* While there is a backlog, all events queue behind it. */
-	if (!queued && (es->backlog || !write_pending(es, src))) {
+	if (!queued && (es->backlog || !events_write_pending(es, src))) {
 		src->next = NULL;
 		src->pprev = es->backlog_tail;
 		*es->backlog_tail = src;
@@ -157,13 +158,13 @@ uint32_t xd_event_end(struct xd_event_source *src)
 
 /* ---- in the loop ----------------------------------------------------------------- */
 
-static void on_room(void *arg, uint32_t events)
+static void events_on_room(void *arg, uint32_t events)
 {
 	struct xd_event_socket *es = arg;
 	bool done;
 
 	pthread_mutex_lock(&es->lock);
-	while (es->backlog && write_pending(es, es->backlog))
+	while (es->backlog && events_write_pending(es, es->backlog))
 		backlog_remove(es, es->backlog);
 	done = !es->backlog;
 	pthread_mutex_unlock(&es->lock);
@@ -196,9 +197,10 @@ static void on_blocked(void *arg, uint32_t events)
 		return;
 	while ((es = next_blocked(&cs->blocked))) {
 		if (!es->watch)
-			es->watch = xd_watch_add(cs->dev->loop, es->fd, EPOLLOUT, on_room, es);
+			es->watch = xd_watch_add(cs->dev->loop, es->fd, EPOLLOUT, events_on_room,
+						 es);
 		if (xd_loop_must_yield(cs->dev->loop)) {
-			wake_loop(&cs->blocked);
+			events_wake_loop(&cs->blocked);
 			return;
 		}
 	}

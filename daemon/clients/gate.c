@@ -23,7 +23,7 @@ void xd_gate_init(struct xd_gate *gate)
 }
 
 /* The length of a request may exceed its limit; the gate sends only what is within it. */
-static bool complete(const struct xd_gate_message *m, size_t len)
+static bool gate_complete(const struct xd_gate_message *m, size_t len)
 {
 	size_t data = m->length < XR_MSG_MAX ? (size_t)m->length : XR_MSG_MAX;
 
@@ -46,12 +46,12 @@ static void on_message(void *arg, uint32_t events)
 	if (err == -EAGAIN)
 		return;
 	gate->taking = false;
-	if (err || !complete(&m, room.len))
+	if (err || !gate_complete(&m, room.len))
 		m.length = 0;
 	gate->fn(gate->arg, m.data, (size_t)m.length, fds, room.n);
 }
 
-static int start(struct xd_gate *gate, int client_fd)
+static int gate_start(struct xd_gate *gate, int client_fd)
 {
 	int pair[2], fds[2], err = 0;
 	pid_t pid;
@@ -77,7 +77,7 @@ static int start(struct xd_gate *gate, int client_fd)
 
 int xd_gate_take(struct xd_gate *gate, int client_fd)
 {
-	int err = gate->watch ? 0 : start(gate, client_fd);
+	int err = gate->watch ? 0 : gate_start(gate, client_fd);
 
 	if (!err)
 		err = xd_message_send(gate->sock, "", 1, NULL, 0, MSG_DONTWAIT);

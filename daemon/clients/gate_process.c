@@ -42,7 +42,8 @@ static int safe_copy(int fd)
 	return copy >= 0 ? copy : open("/", O_PATH | O_CLOEXEC);
 }
 
-static bool pass(int daemon, const struct xd_gate_message *m, const int *fds, uint32_t n)
+static bool gate_process_pass(int daemon, const struct xd_gate_message *m, const int *fds,
+			      uint32_t n)
 {
 	size_t length = m->length > 0 ? (size_t)m->length : 0;
 
@@ -52,7 +53,7 @@ static bool pass(int daemon, const struct xd_gate_message *m, const int *fds, ui
 }
 
 /* Receives a request. Returns the number of its descriptors. */
-static uint32_t take(int client, struct xd_gate_message *m, int fds[XR_MSG_MAX_FDS])
+static uint32_t gate_process_take(int client, struct xd_gate_message *m, int fds[XR_MSG_MAX_FDS])
 {
 	struct xd_message_room room = {
 		.data = m->data,
@@ -76,12 +77,12 @@ static bool pass_request(int client, int daemon)
 {
 	static struct xd_gate_message m;
 	int fds[XR_MSG_MAX_FDS], passed[XR_MSG_MAX_FDS];
-	uint32_t n = take(client, &m, fds), i;
+	uint32_t n = gate_process_take(client, &m, fds), i;
 	bool ok;
 
 	for (i = 0; i < n; i++)
 		passed[i] = is_safe(fds[i]) ? fds[i] : safe_copy(fds[i]);
-	ok = pass(daemon, &m, passed, n);
+	ok = gate_process_pass(daemon, &m, passed, n);
 	for (i = 0; i < n; i++)
 		if (passed[i] != fds[i])
 			close(passed[i]);

@@ -40,7 +40,7 @@ static uint32_t next_free(const void *slot)
 	return (uint32_t)((uintptr_t)slot >> 1);
 }
 
-static int grow(struct xd_table *t)
+static int handles_grow(struct xd_table *t)
 {
 	uint32_t room = t->room ? t->room * 2 : 16;
 	void **slot = realloc(t->slot, room * sizeof(*slot));
@@ -53,7 +53,7 @@ static int grow(struct xd_table *t)
 	return 0;
 }
 
-static uint32_t take_freed(struct xd_table *t)
+static uint32_t handles_take_freed(struct xd_table *t)
 {
 	uint32_t i = t->free;
 
@@ -63,9 +63,9 @@ static uint32_t take_freed(struct xd_table *t)
 
 int xd_table_add(struct xd_table *t, void *item, uint32_t *handle)
 {
-	if (!t->free && t->last + 1 >= t->room && grow(t))
+	if (!t->free && t->last + 1 >= t->room && handles_grow(t))
 		return -ENOMEM;
-	*handle = t->free ? take_freed(t) : ++t->last;
+	*handle = t->free ? handles_take_freed(t) : ++t->last;
 	t->slot[*handle] = item;
 	t->used++;
 	return 0;
@@ -107,7 +107,7 @@ uint32_t xd_kind_limit(const struct xd_clients *cs, size_t offset)
 	return *(const uint32_t *)((const char *)cs->dev->opt + offset);
 }
 
-static uint32_t limit(const struct xd_client *c, size_t offset)
+static uint32_t handles_limit(const struct xd_client *c, size_t offset)
 {
 	return xd_kind_limit(c->clients, offset);
 }
@@ -115,7 +115,7 @@ static uint32_t limit(const struct xd_client *c, size_t offset)
 /* *left: as far as the limits that were checked permit */
 static int check_limit(struct xd_client *c, uint32_t used, size_t offset, int err, uint32_t *left)
 {
-	uint32_t max = limit(c, offset);
+	uint32_t max = handles_limit(c, offset);
 
 	if (used >= max)
 		return xd_option_reached(c, err, offset, max);
@@ -125,7 +125,7 @@ static int check_limit(struct xd_client *c, uint32_t used, size_t offset, int er
 }
 
 /* *left: how many objects more the limits permit */
-static int check_limits(struct xd_client *c, uint32_t kind, uint32_t *left)
+static int handles_check_limits(struct xd_client *c, uint32_t kind, uint32_t *left)
 {
 	const struct xd_kinds *kinds = &c->clients->kinds;
 	const struct xd_kind_ops *ops = kinds->ops[kind];
@@ -149,7 +149,7 @@ int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind)
 	struct xd_kinds *kinds = &c->clients->kinds;
 	uint64_t bytes = kinds->ops[kind]->bytes + OVERHEAD;
 	uint32_t left;
-	int err = check_limits(c, kind, &left);
+	int err = handles_check_limits(c, kind, &left);
 
 	if (!err)
 		err = xd_user_charge(c, (struct xd_bytes){ .memory = bytes });
@@ -222,7 +222,7 @@ static void change_claims(struct xd_client *c, uint32_t kind, uint32_t n)
 static int check_claim(struct xd_client *c, uint32_t kind, uint32_t *left)
 {
 	if (kind != XR_CLAIM_PAGES)
-		return check_limits(c, kind, left);
+		return handles_check_limits(c, kind, left);
 	*left = xd_user_pages_left(c);
 	return 0;
 }
@@ -292,8 +292,9 @@ void xd_object_show_owner(struct json *j, const struct xd_object *obj, bool deta
 uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)
 {
 	const struct xd_kind_ops *ops = c->clients->kinds.ops[kind];
-	uint32_t client = limit(c, ops->client_limit), device = limit(c, ops->device_limit);
-	uint32_t user = c->user->is_operator ? device : limit(c, ops->user_limit);
+	uint32_t client = handles_limit(c, ops->client_limit),
+		 device = handles_limit(c, ops->device_limit);
+	uint32_t user = c->user->is_operator ? device : handles_limit(c, ops->user_limit);
 	uint32_t least = client < device ? client : device;
 
 	return user < least ? user : least;

@@ -15,7 +15,7 @@
 #define OTHERS_NS 100000000ull
 
 /* share: in per cent of one processor */
-static void fill(uint64_t *bucket, uint64_t now, uint64_t used, uint64_t share)
+static void load_fill(uint64_t *bucket, uint64_t now, uint64_t used, uint64_t share)
 {
 	uint64_t most = now + BURST_NS + OTHERS_NS;
 
@@ -46,8 +46,8 @@ void xd_load_charge(struct xd_client *c, uint64_t ns)
 {
 	uint64_t share = c->dev->opt->client_max_load, now = xd_now();
 
-	fill(&c->connection.bucket, now, ns, share);
-	fill(&c->user->bucket, now, ns, share * USER_CLIENTS);
+	load_fill(&c->connection.bucket, now, ns, share);
+	load_fill(&c->user->bucket, now, ns, share * USER_CLIENTS);
 }
 
 void xd_load_charge_lap(struct xd_client *c)

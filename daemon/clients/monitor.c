@@ -27,7 +27,7 @@ struct xd_monitor {
 
 /* ---- sending --------------------------------------------------------------------- */
 
-static struct json *begin(struct xd_clients *cs, const char *event)
+static struct json *monitor_begin(struct xd_clients *cs, const char *event)
 {
 	struct xd_monitors *ms = &cs->monitors;
 	struct json *j = &ms->json;
@@ -46,7 +46,7 @@ static struct json *begin(struct xd_clients *cs, const char *event)
 }
 
 /* Returns false without memory. */
-static bool end(struct xd_monitors *ms)
+static bool monitor_end(struct xd_monitors *ms)
 {
 	struct json *j = &ms->json;
 	bool ok;
@@ -61,7 +61,7 @@ static bool end(struct xd_monitors *ms)
 	return ok;
 }
 
-static void close_socket(struct xd_monitor *m)
+static void monitor_close_socket(struct xd_monitor *m)
 {
 	xd_watch_del(m->watch);
 	m->watch = NULL;
@@ -76,7 +76,7 @@ static bool send_text(struct xd_monitor *m, const struct xd_monitor_record *r)
 	if (send(m->fd, r->text, r->length, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return true;
 	if (errno != EAGAIN && errno != EINTR)
-		close_socket(m);
+		monitor_close_socket(m);
 	return false;
 }
 
@@ -84,13 +84,13 @@ static bool send_text(struct xd_monitor *m, const struct xd_monitor_record *r)
 static bool send_lost(struct xd_monitor *m)
 {
 	struct xd_clients *cs = m->client->clients;
-	struct json *j = begin(cs, "lost");
+	struct json *j = monitor_begin(cs, "lost");
 	bool sent;
 
 	if (!j)
 		return false;
 	json_number(j, "count", m->lost);
-	if (!end(&cs->monitors))
+	if (!monitor_end(&cs->monitors))
 		return false;
 	sent = send_text(m, &cs->monitors.writing);
 	free(cs->monitors.writing.text);
@@ -117,7 +117,7 @@ static bool send_texts(struct xd_monitor *m)
 	return true;
 }
 
-static void on_room(void *arg, uint32_t events)
+static void monitor_on_room(void *arg, uint32_t events)
 {
 	struct xd_monitor *m = arg;
 
@@ -132,7 +132,7 @@ static void send_now(struct xd_monitor *m)
 {
 	if (m->fd < 0 || m->watch || send_texts(m) || m->fd < 0)
 		return;
-	m->watch = xd_watch_add(m->client->dev->loop, m->fd, EPOLLOUT, on_room, m);
+	m->watch = xd_watch_add(m->client->dev->loop, m->fd, EPOLLOUT, monitor_on_room, m);
 }
 
 /* ---- events ---------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ bool xd_monitored(const struct xd_clients *cs)
 
 struct json *xd_publish_begin(struct xd_clients *cs, const char *event)
 {
-	return cs->monitors.first ? begin(cs, event) : NULL;
+	return cs->monitors.first ? monitor_begin(cs, event) : NULL;
 }
 
 void xd_publish(struct xd_clients *cs)
@@ -152,7 +152,7 @@ void xd_publish(struct xd_clients *cs)
 	struct xd_monitors *ms = &cs->monitors;
 	struct xd_monitor_record *r;
 
-	if (!end(ms))
+	if (!monitor_end(ms))
 		return;
 	r = &ms->record[ms->next++ % XD_MONITOR_RECORDS];
 	free(r->text);
@@ -172,7 +172,7 @@ void xd_publish_client(struct json *j, const struct xd_client *c)
 
 /* ---- readers --------------------------------------------------------------------- */
 
-static struct xd_monitor **find(struct xd_client *c)
+static struct xd_monitor **monitor_find(struct xd_client *c)
 {
 	struct xd_monitor **at = &c->clients->monitors.first;
 
@@ -181,12 +181,12 @@ static struct xd_monitor **find(struct xd_client *c)
 	return at;
 }
 
-static int check_number(struct xd_client *c)
+static int monitor_check_number(struct xd_client *c)
 {
 	const struct xd_monitor *m;
 	uint32_t n = 0;
 
-	if (*find(c))
+	if (*monitor_find(c))
 		return xd_refuse(c, -EBUSY, "this connection monitors already");
 	for (m = c->clients->monitors.first; m; m = m->next)
 		n++;
@@ -194,7 +194,7 @@ static int check_number(struct xd_client *c)
 }
 
 /* The reader's end is for reading only, and the daemon's for writing. */
-static int open_socket(struct xd_monitor *m, int *client_end)
+static int monitor_open_socket(struct xd_monitor *m, int *client_end)
 {
 	int fds[2], err;
 
@@ -215,14 +215,14 @@ int xd_monitor_open(struct xd_client *c, int *client_end)
 {
 	struct xd_monitors *ms = &c->clients->monitors;
 	struct xd_monitor *m;
-	int err = check_number(c);
+	int err = monitor_check_number(c);
 
 	if (!err)
 		err = xd_user_take_fds(c, 1);
 	if (err)
 		return err;
 	m = calloc(1, sizeof(*m));
-	err = m ? open_socket(m, client_end) : -ENOMEM;
+	err = m ? monitor_open_socket(m, client_end) : -ENOMEM;
 	if (err) {
 		xd_user_put_fds(c, 1);
 		free(m);
@@ -239,12 +239,12 @@ int xd_monitor_open(struct xd_client *c, int *client_end)
 
 void xd_monitor_close(struct xd_client *c)
 {
-	struct xd_monitor **at = find(c), *m = *at;
+	struct xd_monitor **at = monitor_find(c), *m = *at;
 
 	if (!m)
 		return;
 	*at = m->next;
-	close_socket(m);
+	monitor_close_socket(m);
 	xd_user_put_fds(c, 1);
 	free(m);
 	if (!c->clients->monitors.first)

@@ -10,7 +10,7 @@
  * Two names that differ in bytes that the text of metrics cannot have would be the same series
  * twice, which is an error for all readers.
  */
-static void print_name(char *to, const char *comm, size_t room)
+static void programs_print_name(char *to, const char *comm, size_t room)
 {
 	size_t n;
 
@@ -21,7 +21,7 @@ static void print_name(char *to, const char *comm, size_t room)
 		strcpy(to, "?");
 }
 
-static struct xd_program *add(struct xd_programs *ps, uid_t uid, const char *comm)
+static struct xd_program *programs_add(struct xd_programs *ps, uid_t uid, const char *comm)
 {
 	struct xd_program *p = calloc(1, sizeof(*p));
 
@@ -35,7 +35,7 @@ static struct xd_program *add(struct xd_programs *ps, uid_t uid, const char *com
 	return p;
 }
 
-static struct xd_program *find(struct xd_programs *ps, uid_t uid, const char *comm)
+static struct xd_program *programs_find(struct xd_programs *ps, uid_t uid, const char *comm)
 {
 	struct xd_program *p;
 	uint32_t of_user = 0;
@@ -49,7 +49,7 @@ static struct xd_program *find(struct xd_programs *ps, uid_t uid, const char *co
 	}
 	if (of_user >= XD_USER_PROGRAMS || ps->count >= XD_PROGRAMS)
 		return &ps->others;
-	return add(ps, uid, comm);
+	return programs_add(ps, uid, comm);
 }
 
 struct xd_program *xd_program_of(struct xd_client *c)
@@ -57,8 +57,8 @@ struct xd_program *xd_program_of(struct xd_client *c)
 	char comm[sizeof(((struct xd_program *)NULL)->comm)] = "";
 
 	if (!c->program) {
-		print_name(comm, c->identity.comm, sizeof(comm));
-		c->program = find(&c->clients->programs, c->identity.uid, comm);
+		programs_print_name(comm, c->identity.comm, sizeof(comm));
+		c->program = programs_find(&c->clients->programs, c->identity.uid, comm);
 	}
 	return c->program;
 }

@@ -29,7 +29,7 @@ struct xd_chunk {
 	uint64_t busy[]; /* bit by page: in use, or being freed */
 };
 
-static bool is_busy(const struct xd_chunk *k, uint32_t page)
+static bool shm_is_busy(const struct xd_chunk *k, uint32_t page)
 {
 	return k->busy[page / 64] >> (page % 64) & 1;
 }
@@ -52,7 +52,7 @@ static bool find_run(const struct xd_chunk *k, uint32_t pages, uint32_t *first)
 	if (k->pages - k->used < pages)
 		return false;
 	for (i = 0; i < k->pages; i++) {
-		run = is_busy(k, i) ? 0 : run + 1;
+		run = shm_is_busy(k, i) ? 0 : run + 1;
 		if (run == pages) {
 			*first = i + 1 - pages;
 			return true;
@@ -61,7 +61,7 @@ static bool find_run(const struct xd_chunk *k, uint32_t pages, uint32_t *first)
 	return false;
 }
 
-static int make_file(uint64_t size)
+static int shm_make_file(uint64_t size)
 {
 	int fd = memfd_create("xroce-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
@@ -76,11 +76,11 @@ static int make_file(uint64_t size)
 	return fd;
 }
 
-static int map_chunk(struct xd_chunk *k)
+static int shm_map_chunk(struct xd_chunk *k)
 {
 	int err;
 
-	k->fd = make_file(k->size);
+	k->fd = shm_make_file(k->size);
 	if (k->fd < 0)
 		return k->fd;
 	k->base = mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, 0);
@@ -94,7 +94,7 @@ static int map_chunk(struct xd_chunk *k)
 	return err;
 }
 
-static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_chunk **out)
+static int shm_add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_chunk **out)
 {
 	struct xd_shm *shm = &c->shm;
 	uint64_t size = (length + CHUNK_SIZE - 1) & ~(uint64_t)(CHUNK_SIZE - 1);
@@ -120,7 +120,7 @@ static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_ch
 		free(k);
 		return err;
 	}
-	err = map_chunk(k);
+	err = shm_map_chunk(k);
 	if (err) {
 		if (dm)
 			xd_user_put_fds(c, 1);
@@ -143,10 +143,10 @@ static int find_room(struct xd_client *c, uint64_t length, bool dm, struct xd_pi
 			return 0;
 	}
 	piece->page = 0;
-	return add_chunk(c, length, dm, &piece->chunk);
+	return shm_add_chunk(c, length, dm, &piece->chunk);
 }
 
-static struct xd_bytes bytes_of(const struct xd_piece *piece)
+static struct xd_bytes shm_bytes_of(const struct xd_piece *piece)
 {
 	return (struct xd_bytes){ .memory = (uint64_t)piece->pages * PAGE };
 }
@@ -156,16 +156,16 @@ static int alloc_piece(struct xd_client *c, uint64_t length, bool dm, struct xd_
 	int err;
 
 	*piece = (struct xd_piece){ .length = length, .pages = (length + PAGE - 1) / PAGE };
-	err = xd_user_charge(c, bytes_of(piece));
+	err = xd_user_charge(c, shm_bytes_of(piece));
 	if (err)
 		return err;
 	err = find_room(c, length, dm, piece);
 	if (err) {
-		xd_user_uncharge(c, bytes_of(piece));
+		xd_user_uncharge(c, shm_bytes_of(piece));
 		*piece = (struct xd_piece){ 0 };
 		return err;
 	}
-	c->shm.charged += bytes_of(piece).memory;
+	c->shm.charged += shm_bytes_of(piece).memory;
 	set_busy(piece->chunk, piece->page, piece->pages, true);
 	piece->chunk->used += piece->pages;
 	piece->ptr = piece->chunk->base + (uint64_t)piece->page * PAGE;
@@ -208,12 +208,12 @@ static void punch_run(struct xd_client_job *job)
 		f->failed = madvise(f->piece.ptr, (size_t)f->piece.pages * PAGE, MADV_REMOVE);
 }
 
-static void release(struct xd_client *c, const struct xd_piece *p)
+static void shm_release(struct xd_client *c, const struct xd_piece *p)
 {
 	set_busy(p->chunk, p->page, p->pages, false);
 	p->chunk->used -= p->pages;
-	c->shm.charged -= bytes_of(p).memory;
-	xd_user_uncharge(c, bytes_of(p));
+	c->shm.charged -= shm_bytes_of(p).memory;
+	xd_user_uncharge(c, shm_bytes_of(p));
 }
 
 static void punch_done(struct xd_client_job *job);
@@ -234,7 +234,7 @@ static void punch_done(struct xd_client_job *job)
 		c->shm.punched = f->next;
 		/* Pages that still have old data are never used again. */
 		if (!f->failed)
-			release(c, &f->piece);
+			shm_release(c, &f->piece);
 		free(f);
 	}
 	c->shm.punching = false;

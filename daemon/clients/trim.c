@@ -15,7 +15,7 @@
  * there are, or were, as many objects as possible. Not in a job: the control thread could wait for
  * the allocator's lock meanwhile, with a worker paused.
  */
-static void trim(void *arg)
+static void clients_trim(void *arg)
 {
 	struct xd_clients *cs = arg;
 	uint64_t begun = xd_now(), now;
@@ -34,7 +34,7 @@ void xd_clients_trim(struct xd_clients *cs)
 
 int xd_trim_start(struct xd_clients *cs)
 {
-	cs->trim = xd_timer_new(cs->dev->loop, trim, cs);
+	cs->trim = xd_timer_new(cs->dev->loop, clients_trim, cs);
 	return cs->trim ? 0 : -ENOMEM;
 }
 

@@ -16,7 +16,7 @@ struct unload_job {
 };
 
 /* Only gives the control thread another turn. */
-static void do_nothing(struct xd_client_job *job)
+static void unload_do_nothing(struct xd_client_job *job)
 {
 }
 
@@ -52,7 +52,7 @@ int xd_after_unload(struct xd_object *obj, const void *request, size_t length, x
 	if (!j)
 		return -ENOMEM;
 	*j = (struct unload_job){
-		.job = { .run = do_nothing, .done = next_piece },
+		.job = { .run = unload_do_nothing, .done = next_piece },
 		.kind = obj->kind,
 		.handle = obj->handle,
 		.then = then,

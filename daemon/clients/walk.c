@@ -6,7 +6,7 @@
 #include "daemon/base/loop.h"
 #include "client.h"
 
-static void restart(struct xd_place *at)
+static void walk_restart(struct xd_place *at)
 {
 	at->kind = at->handle = 0;
 	at->again = false;
@@ -18,12 +18,12 @@ static void run_piece(struct xd_walk *w, struct xd_place *at)
 
 	xt_list_del(&at->link);
 	if (done)
-		restart(at);
+		walk_restart(at);
 	if (again && !at->client->ending)
 		xt_list_add_tail(&w->places, &at->link);
 }
 
-static void run(void *arg)
+static void clients_run(void *arg)
 {
 	struct xd_walk *w = arg;
 	struct xd_loop *loop = w->clients->dev->loop;
@@ -54,7 +54,7 @@ void xd_walk_add(struct xd_client *c, enum xd_walks which)
 void xd_walk_begin(struct xd_clients *cs, enum xd_walks which)
 {
 	xd_loop_begin_piece(cs->dev->loop);
-	run(&cs->walk[which]);
+	clients_run(&cs->walk[which]);
 }
 
 void xd_walk_all(struct xd_clients *cs, enum xd_walks which)
@@ -85,7 +85,7 @@ int xd_walks_start(struct xd_clients *cs)
 
 		w->clients = cs;
 		xt_list_init(&w->places);
-		w->timer = xd_timer_new(cs->dev->loop, run, w);
+		w->timer = xd_timer_new(cs->dev->loop, clients_run, w);
 		if (!w->timer)
 			return -ENOMEM;
 	}

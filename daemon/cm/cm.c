@@ -147,7 +147,7 @@ bool xc_receive(struct xc_cm *cm, const struct xc_path *path, const uint8_t *mad
 
 /* ---- timers ------------------------------------------------------------------ */
 
-static void expired(struct xc_id *id)
+static void cm_expired(struct xc_id *id)
 {
 	switch (id->info.state) {
 	case XC_REQ_SENT:
@@ -182,7 +182,7 @@ bool xc_run_one(struct xc_cm *cm)
 	if (!t || t->when > xc_now(cm))
 		return false;
 	xd_heap_clear(&cm->timers, t);
-	expired((struct xc_id *)((char *)t - offsetof(struct xc_id, timer)));
+	cm_expired((struct xc_id *)((char *)t - offsetof(struct xc_id, timer)));
 	return true;
 }
 

@@ -20,19 +20,19 @@
 
 /* ---- fields ------------------------------------------------------------------ */
 
-static uint16_t get16(const uint8_t *p)
+static uint16_t mad_get16(const uint8_t *p)
 {
 	return p[0] << 8 | p[1];
 }
 
 static uint32_t get24(const uint8_t *p)
 {
-	return (uint32_t)p[0] << 16 | get16(p + 1);
+	return (uint32_t)p[0] << 16 | mad_get16(p + 1);
 }
 
 static uint32_t get32(const uint8_t *p)
 {
-	return (uint32_t)get16(p) << 16 | get16(p + 2);
+	return (uint32_t)mad_get16(p) << 16 | mad_get16(p + 2);
 }
 
 static uint64_t get64(const uint8_t *p)
@@ -40,7 +40,7 @@ static uint64_t get64(const uint8_t *p)
 	return (uint64_t)get32(p) << 32 | get32(p + 4);
 }
 
-static void put16(uint8_t *p, uint16_t v)
+static void mad_put16(uint8_t *p, uint16_t v)
 {
 	p[0] = v >> 8;
 	p[1] = v;
@@ -49,19 +49,19 @@ static void put16(uint8_t *p, uint16_t v)
 static void put24(uint8_t *p, uint32_t v)
 {
 	p[0] = v >> 16;
-	put16(p + 1, v);
+	mad_put16(p + 1, v);
 }
 
-static void put32(uint8_t *p, uint32_t v)
+static void mad_put32(uint8_t *p, uint32_t v)
 {
-	put16(p, v >> 16);
-	put16(p + 2, v);
+	mad_put16(p, v >> 16);
+	mad_put16(p + 2, v);
 }
 
 static void put64(uint8_t *p, uint64_t v)
 {
-	put32(p, v >> 32);
-	put32(p + 4, v);
+	mad_put32(p, v >> 32);
+	mad_put32(p + 4, v);
 }
 
 static void put_data(uint8_t *p, const struct xc_data *data)
@@ -87,7 +87,7 @@ static struct xc_data get_part(const uint8_t *p, unsigned len, unsigned max)
 enum { SERVICE_RC, SERVICE_UC, SERVICE_RD, SERVICE_EXTENDED };
 #define EXTENDED_XRC 1
 
-static void put_transport(uint8_t *d, uint8_t transport)
+static void mad_put_transport(uint8_t *d, uint8_t transport)
 {
 	if (transport == XC_UC)
 		d[43] |= SERVICE_UC << 1;
@@ -116,11 +116,11 @@ static void put_req_path(uint8_t *d, const struct xc_req *q)
 	const struct xc_path *path = &q->path;
 	bool routed = path->hop_limit > 1;
 
-	put16(d + 52, routed ? PERMISSIVE_LID : 0);
-	put16(d + 54, routed ? PERMISSIVE_LID : 0);
+	mad_put16(d + 52, routed ? PERMISSIVE_LID : 0);
+	mad_put16(d + 54, routed ? PERMISSIVE_LID : 0);
 	memcpy(d + 56, path->local.raw, 16);
 	memcpy(d + 72, path->peer.raw, 16);
-	put32(d + 88, path->flow_label << 12 | (q->rate & 0x3f));
+	mad_put32(d + 88, path->flow_label << 12 | (q->rate & 0x3f));
 	d[92] = path->traffic_class;
 	d[93] = path->hop_limit;
 	d[94] = path->sl << 4 | !routed << 3;
@@ -132,17 +132,17 @@ static void put_req(uint8_t *d, const struct xc_req *q)
 	put24(d + 5, q->vendor_id);
 	put64(d + 8, q->service_id);
 	put64(d + 16, q->guid);
-	put32(d + 28, q->qkey);
+	mad_put32(d + 28, q->qkey);
 	put24(d + 32, q->qpn);
 	d[35] = q->responder_resources;
 	d[39] = q->initiator_depth;
 	d[43] = q->remote_response_timeout << 3 | q->flow_control;
 	put24(d + 44, q->starting_psn);
 	d[47] = q->local_response_timeout << 3 | (q->retry_count & 7);
-	put16(d + 48, q->pkey);
+	mad_put16(d + 48, q->pkey);
 	d[50] = q->mtu << 4 | (q->rnr_retry_count & 7);
 	d[51] = q->max_cm_retries << 4 | q->srq << 3;
-	put_transport(d, q->transport);
+	mad_put_transport(d, q->transport);
 	put_req_path(d, q);
 	put_data(d + 140, &q->data);
 }
@@ -162,7 +162,7 @@ static void get_req(const uint8_t *d, struct xc_req *q)
 	q->starting_psn = get24(d + 44);
 	q->local_response_timeout = d[47] >> 3;
 	q->retry_count = d[47] & 7;
-	q->pkey = get16(d + 48);
+	q->pkey = mad_get16(d + 48);
 	q->mtu = d[50] >> 4;
 	q->rnr_retry_count = d[50] & 7;
 	q->max_cm_retries = d[51] >> 4;
@@ -182,7 +182,7 @@ static void get_req(const uint8_t *d, struct xc_req *q)
 
 static void put_rep(uint8_t *d, const struct xc_rep *p)
 {
-	put32(d + 8, p->qkey);
+	mad_put32(d + 8, p->qkey);
 	put24(d + 12, p->qpn);
 	d[15] = p->vendor_id >> 16;
 	put24(d + 16, p->eecn);
@@ -235,7 +235,7 @@ static void put_rej(uint8_t *d, const struct xc_rej *r)
 {
 	d[8] = r->message << 6;
 	d[9] = r->ari.len << 1;
-	put16(d + 10, r->reason);
+	mad_put16(d + 10, r->reason);
 	put_data(d + 12, &r->ari);
 	put_data(d + 84, &r->data);
 }
@@ -243,7 +243,7 @@ static void put_rej(uint8_t *d, const struct xc_rej *r)
 static void get_rej(const uint8_t *d, struct xc_rej *r)
 {
 	r->message = d[8] >> 6;
-	r->reason = get16(d + 10);
+	r->reason = mad_get16(d + 10);
 	r->ari = get_part(d + 12, d[9] >> 1, XC_REJ_ARI);
 	r->data = get_data(d + 84, XC_REJ_DATA);
 }
@@ -264,14 +264,14 @@ static void get_dreq(const uint8_t *d, struct xc_dreq *q)
 
 static void put_sidr_req(uint8_t *d, const struct xc_sidr_req *q)
 {
-	put16(d + 4, q->pkey);
+	mad_put16(d + 4, q->pkey);
 	put64(d + 8, q->service_id);
 	put_data(d + 16, &q->data);
 }
 
 static void get_sidr_req(const uint8_t *d, struct xc_sidr_req *q)
 {
-	q->pkey = get16(d + 4);
+	q->pkey = mad_get16(d + 4);
 	q->service_id = get64(d + 8);
 	q->data = get_data(d + 16, XC_SIDR_REQ_DATA);
 }
@@ -281,11 +281,11 @@ static void put_sidr_rep(uint8_t *d, const struct xc_sidr_rep *p)
 {
 	d[4] = p->status;
 	d[5] = p->info.len;
-	put16(d + 6, p->vendor_id >> 8);
+	mad_put16(d + 6, p->vendor_id >> 8);
 	put24(d + 8, p->qpn);
 	d[11] = p->vendor_id;
 	put64(d + 12, p->service_id);
-	put32(d + 20, p->qkey);
+	mad_put32(d + 20, p->qkey);
 	put_data(d + 24, &p->info);
 	put_data(d + 96, &p->data);
 }
@@ -293,7 +293,7 @@ static void put_sidr_rep(uint8_t *d, const struct xc_sidr_rep *p)
 static void get_sidr_rep(const uint8_t *d, struct xc_sidr_rep *p)
 {
 	p->status = d[4];
-	p->vendor_id = (uint32_t)get16(d + 6) << 8 | d[11];
+	p->vendor_id = (uint32_t)mad_get16(d + 6) << 8 | d[11];
 	p->qpn = get24(d + 8);
 	p->service_id = get64(d + 12);
 	p->qkey = get32(d + 20);
@@ -321,12 +321,12 @@ static void get_apr(const uint8_t *d, struct xc_apr *a)
 static void put_ids(uint8_t *d, const struct xc_msg *m)
 {
 	if (m->kind == XC_SIDR_REP) {
-		put32(d, m->remote_id);
+		mad_put32(d, m->remote_id);
 		return;
 	}
-	put32(d, m->local_id);
+	mad_put32(d, m->local_id);
 	if (m->kind != XC_REQ && m->kind != XC_SIDR_REQ)
-		put32(d + 4, m->remote_id);
+		mad_put32(d + 4, m->remote_id);
 }
 
 static void get_ids(const uint8_t *d, struct xc_msg *m)
@@ -442,8 +442,8 @@ void xc_mad_encode(uint8_t mad[XC_MAD_LEN], const struct xc_msg *msg)
 	mad[2] = CLASS_VERSION;
 	mad[3] = METHOD_SEND;
 	put64(mad + 8, msg->tid);
-	put16(mad + 16, FIRST_ATTRIBUTE + msg->kind);
-	put32(mad + 20, options ? *options : 0);
+	mad_put16(mad + 16, FIRST_ATTRIBUTE + msg->kind);
+	mad_put32(mad + 20, options ? *options : 0);
 	put_ids(mad + HEADER, msg);
 	put_body(mad + HEADER, msg);
 }
@@ -455,8 +455,8 @@ enum xc_decoded xc_mad_decode(const uint8_t *mad, size_t len, struct xc_msg *msg
 
 	if (len != XC_MAD_LEN || mad[0] != BASE_VERSION || mad[1] != CLASS_CM)
 		return XC_NOT_CM;
-	attribute = get16(mad + 16);
-	if (mad[3] != METHOD_SEND || get16(mad + 4) || attribute < FIRST_ATTRIBUTE ||
+	attribute = mad_get16(mad + 16);
+	if (mad[3] != METHOD_SEND || mad_get16(mad + 4) || attribute < FIRST_ATTRIBUTE ||
 	    attribute >= FIRST_ATTRIBUTE + XC_NUM_KINDS)
 		return XC_MALFORMED;
 	memset(msg, 0, sizeof(*msg));
@@ -481,7 +481,7 @@ void xc_ip_header_put(uint8_t *p, const struct xc_ip_header *h)
 
 	memset(p, 0, XC_IP_HEADER_LEN);
 	p[1] = h->ip_version << 4;
-	put16(p + 2, h->src_port);
+	mad_put16(p + 2, h->src_port);
 	memcpy(p + 4 + skip, h->src.raw + skip, 16 - skip);
 	memcpy(p + 20 + skip, h->dst.raw + skip, 16 - skip);
 }
@@ -499,7 +499,7 @@ static void get_address(const uint8_t *p, uint8_t ip_version, struct xr_addr *ad
 bool xc_ip_header_get(const uint8_t *p, struct xc_ip_header *h)
 {
 	h->ip_version = p[1] >> 4;
-	h->src_port = get16(p + 2);
+	h->src_port = mad_get16(p + 2);
 	if (p[0] || (h->ip_version != 4 && h->ip_version != 6))
 		return false;
 	get_address(p + 4, h->ip_version, &h->src);

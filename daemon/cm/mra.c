@@ -37,8 +37,8 @@ void xc_mra_duplicate(struct xc_id *id)
 	xc_mra(id, id->cm->config.mra_timeout);
 }
 
-static struct xc_id *find(const struct xc_cm *cm, const struct xc_path *path,
-			  const struct xc_msg *msg)
+static struct xc_id *mra_find(const struct xc_cm *cm, const struct xc_path *path,
+			      const struct xc_msg *msg)
 {
 	struct xc_id *id = xc_id_by_local(cm, msg->remote_id);
 
@@ -49,7 +49,7 @@ static struct xc_id *find(const struct xc_cm *cm, const struct xc_path *path,
 void xc_mra_received(struct xc_cm *cm, const struct xc_path *path, const struct xc_msg *msg)
 {
 	const struct xc_mra *mra = &msg->mra;
-	struct xc_id *id = find(cm, path, msg);
+	struct xc_id *id = mra_find(cm, path, msg);
 	uint8_t code = mra->service_timeout;
 
 	if (id && id->info.state == XC_REQ_SENT && mra->message == XC_MESSAGE_REQ) {

@@ -43,7 +43,7 @@ static void duplicate_req(struct xc_id *id, const struct xc_path *path, const st
  * Returns true if the QP of the peer has a connection, which is stale then: it is disconnected
  * (IBTA 12.9.8.3.1). The peer may try again at once.
  */
-static bool is_stale(struct xc_cm *cm, const struct xc_path *path, const struct xc_msg *msg)
+static bool passive_is_stale(struct xc_cm *cm, const struct xc_path *path, const struct xc_msg *msg)
 {
 	struct xc_id *old = xc_id_by_qpn(cm, &path->peer, msg->req.guid, msg->req.qpn);
 
@@ -115,7 +115,7 @@ void xc_req_received(struct xc_cm *cm, const struct xc_path *path, const struct 
 		duplicate_req(id, path, msg);
 	else if (id)
 		cm->counters.unexpected[XC_REQ]++;
-	else if (!reject_invalid(cm, path, msg) && !is_stale(cm, path, msg))
+	else if (!reject_invalid(cm, path, msg) && !passive_is_stale(cm, path, msg))
 		new_connection(cm, msg);
 }
 
@@ -143,7 +143,7 @@ int xc_accept(struct xc_id *id, const struct xc_rep *rep)
 	return 0;
 }
 
-static int establish(struct xc_id *id, const struct xc_msg *msg)
+static int passive_establish(struct xc_id *id, const struct xc_msg *msg)
 {
 	switch (id->info.state) {
 	case XC_REP_SENT:
@@ -162,7 +162,7 @@ static int establish(struct xc_id *id, const struct xc_msg *msg)
 
 int xc_notify_established(struct xc_id *id)
 {
-	return establish(id, NULL);
+	return passive_establish(id, NULL);
 }
 
 /*
@@ -191,7 +191,7 @@ void xc_rtu_received(struct xc_cm *cm, const struct xc_path *path, const struct 
 		cm->counters.unexpected[XC_RTU]++;
 		return;
 	}
-	err = establish(id, msg);
+	err = passive_establish(id, msg);
 	if (err == -EISCONN) {
 		cm->counters.duplicates[XC_RTU]++;
 	} else if (err) {

@@ -20,20 +20,20 @@ void xc_table_free(struct xc_table *t)
 	free(t->bucket);
 }
 
-static struct xc_node **bucket_of(const struct xc_table *t, uint64_t hash)
+static struct xc_node **table_bucket_of(const struct xc_table *t, uint64_t hash)
 {
 	return &t->bucket[hash & (t->size - 1)];
 }
 
 static void link_node(struct xc_table *t, struct xc_node *node)
 {
-	struct xc_node **head = bucket_of(t, node->hash);
+	struct xc_node **head = table_bucket_of(t, node->hash);
 
 	node->next = *head;
 	*head = node;
 }
 
-static void grow(struct xc_table *t)
+static void table_grow(struct xc_table *t)
 {
 	struct xc_table old = *t;
 	struct xc_node *node, *next;
@@ -55,7 +55,7 @@ static void grow(struct xc_table *t)
 void xc_table_add(struct xc_table *t, struct xc_node *node, uint64_t hash)
 {
 	if (t->count == t->size)
-		grow(t);
+		table_grow(t);
 	node->hash = hash;
 	node->linked = true;
 	link_node(t, node);
@@ -68,7 +68,7 @@ void xc_table_del(struct xc_table *t, struct xc_node *node)
 
 	if (!node->linked)
 		return;
-	for (at = bucket_of(t, node->hash); *at != node; at = &(*at)->next)
+	for (at = table_bucket_of(t, node->hash); *at != node; at = &(*at)->next)
 		;
 	*at = node->next;
 	node->linked = false;
@@ -84,7 +84,7 @@ static struct xc_node *with_hash(struct xc_node *node, uint64_t hash)
 
 struct xc_node *xc_table_first(const struct xc_table *t, uint64_t hash)
 {
-	return with_hash(*bucket_of(t, hash), hash);
+	return with_hash(*table_bucket_of(t, hash), hash);
 }
 
 struct xc_node *xc_table_next(const struct xc_node *node)

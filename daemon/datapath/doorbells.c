@@ -15,7 +15,7 @@ void xd_doorbells_init(struct xd_doorbell_list *l, int epoll)
 
 /* ---- one doorbell -------------------------------------------------------------------------- */
 
-static uint64_t take(__u64 *word)
+static uint64_t doorbells_take(__u64 *word)
 {
 	/* most words are 0: a load does not take the cache line from the client */
 	if (!__atomic_load_n(word, __ATOMIC_RELAXED))
@@ -32,18 +32,18 @@ static uint64_t below(uint32_t n)
 static uint64_t take_leaf(struct xd_doorbell *d, uint32_t leaf)
 {
 	d->leaf = leaf;
-	return take(&d->shared->bits2[leaf]) & below(d->slots - leaf * 64);
+	return doorbells_take(&d->shared->bits2[leaf]) & below(d->slots - leaf * 64);
 }
 
 static uint64_t take_middle(struct xd_doorbell *d, uint32_t i)
 {
 	d->middle = i;
-	return take(&d->shared->bits1[i]) & below((d->slots - i * 4096 + 63) / 64);
+	return doorbells_take(&d->shared->bits1[i]) & below((d->slots - i * 4096 + 63) / 64);
 }
 
 static uint64_t take_top(struct xd_doorbell *d)
 {
-	return take(&d->shared->bits0) & below((d->slots + 4095) / 4096);
+	return doorbells_take(&d->shared->bits0) & below((d->slots + 4095) / 4096);
 }
 
 /* Returns true if bits were taken from the shared words that are not scanned yet. */
@@ -65,7 +65,7 @@ static uint32_t next_bit(uint64_t *bits)
  * work requests. Words are cleared from the top level down: a client that sets a bit below a word
  * just cleared sets the bit in that word again.
  */
-static bool scan(struct xd_doorbell *d, unsigned int *steps, xd_ring_fn ring, void *arg)
+static bool doorbells_scan(struct xd_doorbell *d, unsigned int *steps, xd_ring_fn ring, void *arg)
 {
 	bool found = false;
 	uint32_t slot;
@@ -86,14 +86,14 @@ static bool scan(struct xd_doorbell *d, unsigned int *steps, xd_ring_fn ring, vo
 	return found;
 }
 
-static void arm(struct xd_doorbell *d)
+static void doorbells_arm(struct xd_doorbell *d)
 {
 	d->armed = true;
 	__atomic_store_n(&d->shared->sleeping, 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static void disarm(struct xd_doorbell *d)
+static void doorbells_disarm(struct xd_doorbell *d)
 {
 	d->armed = false;
 	__atomic_store_n(&d->shared->sleeping, 0, __ATOMIC_RELAXED);
@@ -108,7 +108,7 @@ static void begin_polling(struct xd_doorbell_list *l, struct xd_doorbell *d)
 		l->polled_count++;
 	} else {
 		/* the scan in progress may have passed the new bit: polling must not end with it */
-		disarm(d);
+		doorbells_disarm(d);
 	}
 }
 
@@ -130,7 +130,7 @@ int xd_doorbell_watch(struct xd_doorbell_list *l, struct xd_doorbell *d)
 	xt_list_init(&d->link);
 	d->watched = true;
 	l->count++;
-	arm(d);
+	doorbells_arm(d);
 	return 0;
 }
 
@@ -139,7 +139,7 @@ void xd_doorbell_unwatch(struct xd_doorbell_list *l, struct xd_doorbell *d)
 	if (!d->watched)
 		return;
 	end_polling(l, d);
-	disarm(d);
+	doorbells_disarm(d);
 	d->watched = false;
 	l->count--;
 	epoll_ctl(l->epoll, EPOLL_CTL_DEL, d->eventfd, NULL);
@@ -155,13 +155,13 @@ static void update_polling(struct xd_doorbell_list *l, struct xd_doorbell *d, ui
 	if (found) {
 		d->quiet_at = now + XD_DOORBELL_QUIET_NS;
 		if (d->armed)
-			disarm(d);
+			doorbells_disarm(d);
 	} else if (unfinished(d)) {
 		return;
 	} else if (d->armed) {
 		end_polling(l, d);
 	} else if (now >= d->quiet_at) {
-		arm(d);
+		doorbells_arm(d);
 	}
 }
 
@@ -187,7 +187,7 @@ bool xd_doorbells_scan(struct xd_doorbell_list *l, uint64_t now, xd_ring_fn ring
 		xt_list_add_tail(&l->polled, &d->link);
 		steps = share < left ? share : left;
 		left -= steps;
-		found = scan(d, &steps, ring, arg);
+		found = doorbells_scan(d, &steps, ring, arg);
 		/* looking at a doorbell costs a step */
 		left += steps ? steps - 1 : 0;
 		work |= found || unfinished(d);
@@ -220,7 +220,7 @@ bool xd_doorbells_arm(struct xd_doorbell_list *l)
 
 	for (struct xt_list *i = l->polled.next; i != &l->polled; i = i->next) {
 		d = OF_LINK(i);
-		arm(d);
+		doorbells_arm(d);
 		quiet &= !unfinished(d) && !__atomic_load_n(&d->shared->bits0, __ATOMIC_SEQ_CST);
 	}
 	return quiet;
@@ -229,7 +229,7 @@ bool xd_doorbells_arm(struct xd_doorbell_list *l)
 void xd_doorbells_disarm(struct xd_doorbell_list *l, uint64_t slept)
 {
 	for (struct xt_list *i = l->polled.next; i != &l->polled; i = i->next) {
-		disarm(OF_LINK(i));
+		doorbells_disarm(OF_LINK(i));
 		OF_LINK(i)->quiet_at += slept;
 	}
 }

@@ -9,7 +9,7 @@
 
 #include "worker_internal.h"
 
-static long futex(uint32_t *word, int op, uint32_t value)
+static long grace_futex(uint32_t *word, int op, uint32_t value)
 {
 	return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
@@ -25,7 +25,7 @@ void xd_round_end(struct xd_worker *w)
 {
 	__atomic_add_fetch(&w->round, 1, __ATOMIC_SEQ_CST);
 	if (__builtin_expect(__atomic_load_n(&w->round_awaited, __ATOMIC_SEQ_CST), 0))
-		futex(&w->round, FUTEX_WAKE_PRIVATE, INT_MAX);
+		grace_futex(&w->round, FUTEX_WAKE_PRIVATE, INT_MAX);
 }
 
 /* The fence: no lookup of the round comes before its begin. */
@@ -53,7 +53,7 @@ static void wait_for_round(struct xd_worker *w)
 		return;
 	__atomic_add_fetch(&w->round_awaited, 1, __ATOMIC_SEQ_CST);
 	while (round_of(w) == seen)
-		futex(&w->round, FUTEX_WAIT_PRIVATE, seen);
+		grace_futex(&w->round, FUTEX_WAIT_PRIVATE, seen);
 	__atomic_sub_fetch(&w->round_awaited, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -74,7 +74,7 @@ static bool all_between_rounds(struct xd_workers *ws)
 	return true;
 }
 
-static void note_end(struct xd_workers *ws, uint64_t period)
+static void grace_note_end(struct xd_workers *ws, uint64_t period)
 {
 	uint64_t last = __atomic_load_n(&ws->grace.ended, __ATOMIC_RELAXED);
 
@@ -96,7 +96,7 @@ bool xd_grace_over(struct xd_workers *ws, uint64_t mark)
 	period = __atomic_add_fetch(&ws->grace.begun, 1, __ATOMIC_SEQ_CST);
 	if (!all_between_rounds(ws))
 		return false;
-	note_end(ws, period);
+	grace_note_end(ws, period);
 	return true;
 }
 
@@ -109,7 +109,7 @@ void xd_grace_wait(struct xd_workers *ws, uint64_t mark)
 	period = __atomic_add_fetch(&ws->grace.begun, 1, __ATOMIC_SEQ_CST);
 	for (unsigned int i = 0; i < ws->count; i++)
 		wait_for_round(ws->worker[i]);
-	note_end(ws, period);
+	grace_note_end(ws, period);
 }
 
 /* In a pause, it would wait for the round of the paused worker, which is its own. */

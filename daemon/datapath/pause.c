@@ -47,7 +47,7 @@ static void note_duration(struct xd_workers *ws)
 }
 
 /* changed: the engine may have work now, or an earlier deadline. */
-static void release(struct xd_workers *ws, struct xd_worker *w, bool changed)
+static void pause_release(struct xd_workers *ws, struct xd_worker *w, bool changed)
 {
 	bool must_wake = changed && w->asleep, must_unpause;
 
@@ -77,7 +77,7 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 	ws->changed_while_paused = false;
 	xd_worker_keys_end(w);
 	xd_round_end(w);
-	release(ws, w, changed);
+	pause_release(ws, w, changed);
 }
 
 void xd_worker_resume(struct xd_workers *ws, uint32_t index)

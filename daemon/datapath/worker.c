@@ -92,7 +92,7 @@ static void scan_doorbells(struct xd_worker *w, struct round *r)
  * Before the engine runs, so that one run answers all packets of the round. A capture shows packets
  * as they came, so it gets them before faults are applied.
  */
-static void receive(struct xd_worker *w, struct round *r)
+static void worker_receive(struct xd_worker *w, struct round *r)
 {
 	unsigned int batches = xt_engine_short_rounds(w->engine) ? 1 : RX_BATCHES;
 	unsigned int n, i;
@@ -143,7 +143,7 @@ static void collect_memory(struct xd_worker *w, struct round *r)
 		r->worked |= memory->collect(memory->movers, w->index, w->now, &r->next_memory);
 }
 
-static void send_copy(struct xd_worker *w, const struct xt_frame *from)
+static void worker_send_copy(struct xd_worker *w, const struct xt_frame *from)
 {
 	struct xt_frame to = { .meta = from->meta };
 
@@ -165,7 +165,7 @@ static void release_delayed(struct xd_worker *w)
 	while (xd_delay_due(w->delay, XD_FAULT_RX, w->now, &f))
 		xt_engine_rx(w->engine, &f, 1, w->now);
 	while (xd_delay_due(w->delay, XD_FAULT_TX, w->now, &f))
-		send_copy(w, &f);
+		worker_send_copy(w, &f);
 }
 
 /* After all that came in, which it answers, and before all that follows from what it does. */
@@ -255,7 +255,7 @@ static void end_round(struct xd_worker *w, const struct round *r)
  * Each stage says why it is at its place. Returns true if the round had work or the next one has.
  * *start: when it had the lock
  */
-static bool do_round(struct xd_worker *w, uint64_t *start)
+static bool worker_do_round(struct xd_worker *w, uint64_t *start)
 {
 	struct round r = { 0 };
 
@@ -263,7 +263,7 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 	*start = w->now;
 
 	scan_doorbells(w, &r);
-	receive(w, &r);
+	worker_receive(w, &r);
 	receive_forwarded(w, &r);
 	receive_self(w, &r);
 	collect_memory(w, &r);
@@ -293,7 +293,7 @@ static void *worker_main(void *arg)
 	xd_spin_init(&w->spin, w->all->config.opt->spin_us * 1000ull, xd_now());
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		xd_worker_wait_paused(w);
-		if (do_round(w, &start)) {
+		if (worker_do_round(w, &start)) {
 			now = xd_now();
 			xd_spin_worked(&w->spin, now);
 			if (w->carried_one)

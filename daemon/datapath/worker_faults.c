@@ -35,7 +35,7 @@ static uint64_t rules_of(struct xd_worker *w, uint32_t direction, const struct x
 }
 
 /* An engine that is sending must not be called: the error is injected at the end of the round. */
-static void remember(struct xd_worker *w, uint32_t qpn, struct xt_inject inject)
+static void worker_faults_remember(struct xd_worker *w, uint32_t qpn, struct xt_inject inject)
 {
 	if (w->injections < XD_INJECTIONS)
 		w->injection[w->injections++] = (struct xd_injection){ qpn, inject };
@@ -55,7 +55,7 @@ bool xd_worker_inject(struct xd_worker *w)
 	return any;
 }
 
-static void inject_received(const struct xd_fault_action *a, struct xt_frame *f)
+static void worker_faults_inject_received(const struct xd_fault_action *a, struct xt_frame *f)
 {
 	f->inject = a->inject;
 	f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
@@ -67,8 +67,8 @@ static void inject_received(const struct xd_fault_action *a, struct xt_frame *f)
  * Returns true if a damaged frame goes on. A packet whose IP or UDP header is damaged reaches no
  * QP. Where the kernel writes these headers, it cannot be sent, as it would go to another host.
  */
-static bool damage(const struct xd_worker *w, uint32_t direction, const struct xd_fault_action *a,
-		   const struct xt_frame *f)
+static bool worker_faults_damage(const struct xd_worker *w, uint32_t direction,
+				 const struct xd_fault_action *a, const struct xt_frame *f)
 {
 	uint8_t before[XT_MAX_HEADERS];
 	uint32_t n = f->meta.bth_off;
@@ -81,7 +81,7 @@ static bool damage(const struct xd_worker *w, uint32_t direction, const struct x
 }
 
 /* Returns true if the frame continues now, unchanged or damaged. The rules are locked. */
-static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
+static bool worker_faults_apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
 	const struct xd_fault_packet packet = {
 		.direction = direction,
@@ -98,12 +98,12 @@ static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 	if (a.hit)
 		xd_count(&w->stats.faults, 1);
 	if (direction == XD_FAULT_RX)
-		inject_received(&a, f);
+		worker_faults_inject_received(&a, f);
 	else if (a.inject.kind != XT_INJECT_NONE)
-		remember(w, f->meta.qpn, a.inject);
+		worker_faults_remember(w, f->meta.qpn, a.inject);
 	for (uint32_t i = 1; i < a.copies; i++)
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[i], a.delayed_by, f);
-	if ((a.flips || a.field.width) && !damage(w, direction, &a, f))
+	if ((a.flips || a.field.width) && !worker_faults_damage(w, direction, &a, f))
 		return false;
 	if (a.copies && a.delay_ns[0])
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[0], a.delayed_by, f);
@@ -118,7 +118,7 @@ static bool apply_to_one(struct xd_worker *w, uint32_t direction, struct xt_fram
 	if (!xd_faults_on(faults, direction))
 		return true;
 	xd_faults_lock(faults);
-	goes_on = apply(w, direction, f);
+	goes_on = worker_faults_apply(w, direction, f);
 	xd_faults_unlock(faults);
 	return goes_on;
 }
@@ -151,7 +151,7 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n)
 
 	xd_faults_lock(faults);
 	for (unsigned int i = 0; i < n; i++) {
-		if (!apply(w, XD_FAULT_RX, &w->frames[i]))
+		if (!worker_faults_apply(w, XD_FAULT_RX, &w->frames[i]))
 			continue;
 		if (kept != i)
 			w->frames[kept] = w->frames[i];

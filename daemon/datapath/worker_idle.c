@@ -20,7 +20,7 @@
 
 /* ---- pause ------------------------------------------------------------------------------- */
 
-static long futex(uint32_t *word, int op, uint32_t val)
+static long worker_idle_futex(uint32_t *word, int op, uint32_t val)
 {
 	return syscall(SYS_futex, word, op, val, NULL, NULL, 0);
 }
@@ -33,13 +33,13 @@ void xd_worker_wait_paused(struct xd_worker *w)
 		paused = XD_PAUSED;
 		__atomic_compare_exchange_n(&w->pause, &paused, XD_AWAITED, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE);
-		futex(&w->pause, FUTEX_WAIT_PRIVATE, XD_AWAITED);
+		worker_idle_futex(&w->pause, FUTEX_WAIT_PRIVATE, XD_AWAITED);
 	}
 }
 
 void xd_worker_unpause(struct xd_worker *w)
 {
-	futex(&w->pause, FUTEX_WAKE_PRIVATE, 1);
+	worker_idle_futex(&w->pause, FUTEX_WAKE_PRIVATE, 1);
 }
 
 /* ---- sleep ------------------------------------------------------------------------------- */

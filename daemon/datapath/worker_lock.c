@@ -29,7 +29,7 @@ static bool gives_way(const struct xd_worker *w)
 }
 
 /* Tells the worker that holds a lock, if no other one has. */
-static struct xd_worker *announce(struct xd_worker *w, const struct xd_worker *other)
+static struct xd_worker *worker_lock_announce(struct xd_worker *w, const struct xd_worker *other)
 {
 	struct xd_worker *holder = __atomic_load_n(&other->holder, __ATOMIC_RELAXED);
 
@@ -46,13 +46,13 @@ static void withdraw(struct xd_worker *w, struct xd_worker *holder)
 				    __ATOMIC_RELAXED);
 }
 
-static bool wait_for(struct xd_worker *w, struct xd_worker *other)
+static bool worker_lock_wait_for(struct xd_worker *w, struct xd_worker *other)
 {
 	struct xd_worker *told = NULL, *holder;
 	bool taken = false;
 
 	for (int i = 0; i < XD_LOCK_SPINS && !taken && !gives_way(w); i++) {
-		holder = announce(w, other);
+		holder = worker_lock_announce(w, other);
 		if (told && told != holder)
 			withdraw(w, told);
 		told = holder;
@@ -66,7 +66,7 @@ static bool wait_for(struct xd_worker *w, struct xd_worker *other)
 
 bool xd_worker_enter(struct xd_worker *w, struct xd_worker *other)
 {
-	bool taken = !pthread_mutex_trylock(&other->lock) || wait_for(w, other);
+	bool taken = !pthread_mutex_trylock(&other->lock) || worker_lock_wait_for(w, other);
 
 	w->gave_up |= !taken;
 	__atomic_store_n(&w->failed, !taken, __ATOMIC_RELAXED);

@@ -10,7 +10,7 @@
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
-static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
+static bool worker_op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 {
 	struct xd_worker *w = ctx;
 
@@ -18,7 +18,7 @@ static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	return w->socket && !w->self_full && xd_socket_tx_get(w->socket, len, frame);
 }
 
-static void op_tx_put(void *ctx, struct xt_frame *frame)
+static void worker_op_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct xd_worker *w = ctx;
 
@@ -34,7 +34,7 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 		xd_socket_tx_put(w->socket, frame);
 }
 
-static void op_tx_push(void *ctx)
+static void worker_op_tx_push(void *ctx)
 {
 	struct xd_worker *w = ctx;
 
@@ -48,14 +48,14 @@ static void op_show(void *ctx, const struct xt_frame *frame)
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-static void op_cq_event(void *ctx, struct xt_cq *cq)
+static void worker_op_cq_event(void *ctx, struct xt_cq *cq)
 {
 	struct xd_worker *w = ctx;
 
 	w->all->config.events->cq(cq);
 }
 
-static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+static void worker_op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 {
 	struct xd_worker *w = ctx;
 
@@ -64,7 +64,7 @@ static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 		xd_count(&w->stats.queue_errors, 1);
 }
 
-static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+static void worker_op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 {
 	struct xd_worker *w = ctx;
 
@@ -76,7 +76,7 @@ static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 /* ---- mirror ------------------------------------------------------------------------------ */
 
 /* If the update fails, XDP passes packets that the engine then refuses. */
-static void op_qp_state(void *ctx, struct xt_qp *qp)
+static void worker_op_qp_state(void *ctx, struct xt_qp *qp)
 {
 	struct xd_worker *w = ctx;
 	struct xr_qp_entry entry;
@@ -90,7 +90,7 @@ static void op_qp_state(void *ctx, struct xt_qp *qp)
  * If the update fails, XDP passes requests that the engine then refuses, or refuses requests that
  * the engine would execute.
  */
-static void op_key_changed(void *ctx, const struct xt_key *key)
+static void worker_op_key_changed(void *ctx, const struct xt_key *key)
 {
 	struct xd_worker *w = ctx;
 
@@ -163,18 +163,18 @@ static void op_quiesce_keys(void *ctx)
 }
 
 const struct xt_ops xd_worker_ops = {
-	.tx_get = op_tx_get,
-	.tx_put = op_tx_put,
-	.tx_push = op_tx_push,
+	.tx_get = worker_op_tx_get,
+	.tx_put = worker_op_tx_put,
+	.tx_push = worker_op_tx_push,
 	.show = op_show,
-	.cq_event = op_cq_event,
-	.async_event = op_async_event,
-	.srq_event = op_srq_event,
-	.qp_state = op_qp_state,
+	.cq_event = worker_op_cq_event,
+	.async_event = worker_op_async_event,
+	.srq_event = worker_op_srq_event,
+	.qp_state = worker_op_qp_state,
 	.forward = op_forward,
 	.refusal = xd_worker_refusal,
 	.wake = op_wake,
-	.key_changed = op_key_changed,
+	.key_changed = worker_op_key_changed,
 	.quiesce_keys = op_quiesce_keys,
 	.engine_lock = op_engine_lock,
 	.engine_unlock = op_engine_unlock,

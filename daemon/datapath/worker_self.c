@@ -22,7 +22,7 @@ bool xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f)
 }
 
 /* Fills in the metadata that the XDP program writes. */
-static enum xr_reason parse(struct xt_frame *f)
+static enum xr_reason worker_self_parse(struct xt_frame *f)
 {
 	struct xr_cursor c = {
 		.pos = f->seg[0].data,
@@ -55,7 +55,8 @@ bool xd_worker_receive_self(struct xd_worker *w)
 	while (n < XD_BATCH && xd_delay_due(w->self, XD_FAULT_RX, w->now, &f)) {
 		n++;
 		w->self_full = false;
-		if (parse(&f) != XR_OK || is_for_group(&f) != (f.meta.qpn == XR_MULTICAST_QPN))
+		if (worker_self_parse(&f) != XR_OK ||
+		    is_for_group(&f) != (f.meta.qpn == XR_MULTICAST_QPN))
 			continue;
 		f.queue = (uint8_t)w->index;
 		if (xd_worker_rx_fault(w, &f))

@@ -14,7 +14,7 @@ static bool is(struct span s, const char *word)
 	return s.length == strlen(word) && !memcmp(s.at, word, s.length);
 }
 
-static bool starts_with(struct span s, const char *word)
+static bool http_starts_with(struct span s, const char *word)
 {
 	return s.length >= strlen(word) && !memcmp(s.at, word, strlen(word));
 }
@@ -32,7 +32,7 @@ static struct span next_word(struct span *line)
 }
 
 /* An empty line ends the head. A line may end without CR (RFC 9112, 2.2). */
-static bool complete(const char *head, size_t length)
+static bool http_complete(const char *head, size_t length)
 {
 	return memmem(head, length, "\n\r\n", 3) || memmem(head, length, "\n\n", 2);
 }
@@ -57,7 +57,7 @@ static int status_of_line(struct span line, const char *page)
 {
 	struct span method = next_word(&line), target = next_word(&line);
 
-	if (!method.length || !target.length || !starts_with(line, "HTTP/"))
+	if (!method.length || !target.length || !http_starts_with(line, "HTTP/"))
 		return 400;
 	if (!is(line, "HTTP/1.1") && !is(line, "HTTP/1.0"))
 		return 505;
@@ -68,7 +68,7 @@ static int status_of_line(struct span line, const char *page)
 
 bool xd_http_is_head(const char *head, size_t length)
 {
-	return starts_with((struct span){ head, length }, "HEAD ");
+	return http_starts_with((struct span){ head, length }, "HEAD ");
 }
 
 int xd_http_status(const char *head, size_t length, const char *page)
@@ -78,7 +78,7 @@ int xd_http_status(const char *head, size_t length, const char *page)
 
 	if (memchr(head, 0, length))
 		return 400;
-	if (!complete(head, length))
+	if (!http_complete(head, length))
 		return length < XD_HTTP_HEAD_MAX ? 0 : 431;
 	if (line.length && line.at[line.length - 1] == '\r')
 		line.length--;

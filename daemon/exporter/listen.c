@@ -19,7 +19,7 @@
 #define NO_GROUP ((gid_t)-1)
 #define FIRST_PASSED 3 /* SD_LISTEN_FDS_START */
 
-union address {
+union listen_address {
 	struct sockaddr sa;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
@@ -40,7 +40,7 @@ static int parse_port(const char *text, uint16_t *port)
 }
 
 /* Returns the length of the socket address, or -EINVAL. */
-static int parse_inet(const char *text, union address *a)
+static int parse_inet(const char *text, union listen_address *a)
 {
 	const char *colon = strrchr(text, ':');
 	size_t n = colon ? (size_t)(colon - text) : 0;
@@ -62,7 +62,7 @@ static int parse_inet(const char *text, union address *a)
 	return -EINVAL;
 }
 
-static int parse(const char *text, union address *a)
+static int listen_parse(const char *text, union listen_address *a)
 {
 	memset(a, 0, sizeof(*a));
 	if (text[0] != '/')
@@ -75,7 +75,7 @@ static int parse(const char *text, union address *a)
 }
 
 /* Removes a socket that nobody listens on, which a process has left that was killed. */
-static void remove_stale(const struct sockaddr_un *un)
+static void listen_remove_stale(const struct sockaddr_un *un)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct stat st;
@@ -92,7 +92,7 @@ static int bind_unix(int fd, const struct sockaddr_un *un, gid_t group)
 	mode_t old = umask(0177);
 	int err;
 
-	remove_stale(un);
+	listen_remove_stale(un);
 	err = bind(fd, (const struct sockaddr *)un, sizeof(*un)) ? -errno : 0;
 	umask(old);
 	if (!err && group != NO_GROUP &&
@@ -103,7 +103,7 @@ static int bind_unix(int fd, const struct sockaddr_un *un, gid_t group)
 	return err;
 }
 
-static int bind_inet(int fd, const union address *a, socklen_t length)
+static int bind_inet(int fd, const union listen_address *a, socklen_t length)
 {
 	int on = 1;
 
@@ -112,7 +112,7 @@ static int bind_inet(int fd, const union address *a, socklen_t length)
 	return bind(fd, &a->sa, length) ? -errno : 0;
 }
 
-static int listen_on(const union address *a, socklen_t length, gid_t group)
+static int listen_on(const union listen_address *a, socklen_t length, gid_t group)
 {
 	int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
@@ -129,8 +129,8 @@ static int listen_on(const union address *a, socklen_t length, gid_t group)
 
 int xd_listen_at(const char *address, gid_t group)
 {
-	union address a;
-	int length = parse(address, &a);
+	union listen_address a;
+	int length = listen_parse(address, &a);
 
 	return length < 0 ? length : listen_on(&a, (socklen_t)length, group);
 }

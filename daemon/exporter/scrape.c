@@ -17,20 +17,20 @@
 #define TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 /* A response, shared by the connections that send it */
-struct text {
+struct scrape_text {
 	char *data;
 	size_t length, content; /* content: where it begins */
 	uint32_t users;
 };
 
-union address {
+union scrape_address {
 	struct sockaddr sa;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
 };
 
 /* Who has connected: a host, or the user of a unix socket */
-struct source {
+struct scrape_source {
 	uint16_t family;
 	uid_t uid;
 	uint8_t addr[16];
@@ -39,14 +39,14 @@ struct source {
 struct peer {
 	struct xd_scrape *scrape;
 	int fd; /* -1: unused */
-	struct source source;
+	struct scrape_source source;
 	uint64_t at; /* when bytes were received or sent last */
 	struct xd_watch *watch;
 	struct xd_timer *timer;
 	size_t length; /* of head */
 	char head[XD_HTTP_HEAD_MAX];
-	struct text *text; /* NULL: the request is not complete */
-	size_t sent, end;  /* end: of the part that the peer gets */
+	struct scrape_text *text; /* NULL: the request is not complete */
+	size_t sent, end;	  /* end: of the part that the peer gets */
 };
 
 struct listener {
@@ -61,10 +61,10 @@ struct xd_scrape {
 	void *arg;
 	struct listener listener[XD_SCRAPE_SOCKETS];
 	uint32_t listeners;
-	struct xd_timer *again; /* accepts again after the limit of the rate */
-	uint64_t bucket;	/* of connections */
-	struct text *page;	/* the last one, or NULL */
-	uint64_t page_at;	/* when it was complete */
+	struct xd_timer *again;	  /* accepts again after the limit of the rate */
+	uint64_t bucket;	  /* of connections */
+	struct scrape_text *page; /* the last one, or NULL */
+	uint64_t page_at;	  /* when it was complete */
 	struct peer peer[XD_SCRAPE_PEERS];
 };
 
@@ -72,7 +72,7 @@ static const struct xd_rate accept_rate = { 1000000000 / XD_SCRAPE_RATE, XD_SCRA
 
 /* ---- texts ----------------------------------------------------------------------- */
 
-static void put_text(struct text *t)
+static void put_text(struct scrape_text *t)
 {
 	if (!t || --t->users)
 		return;
@@ -80,18 +80,18 @@ static void put_text(struct text *t)
 	free(t);
 }
 
-static struct text *take_text(char *data, size_t length, size_t content)
+static struct scrape_text *scrape_take_text(char *data, size_t length, size_t content)
 {
-	struct text *t = data ? malloc(sizeof(*t)) : NULL;
+	struct scrape_text *t = data ? malloc(sizeof(*t)) : NULL;
 
 	if (t)
-		*t = (struct text){ data, length, content, 1 };
+		*t = (struct scrape_text){ data, length, content, 1 };
 	else
 		free(data);
 	return t;
 }
 
-static struct text *response(int status, const char *body, size_t length)
+static struct scrape_text *response(int status, const char *body, size_t length)
 {
 	size_t total = 0, content;
 	char *data = NULL;
@@ -109,10 +109,10 @@ static struct text *response(int status, const char *body, size_t length)
 		free(data);
 		return NULL;
 	}
-	return take_text(data, total, content);
+	return scrape_take_text(data, total, content);
 }
 
-static struct text *error_page(int status)
+static struct scrape_text *error_page(int status)
 {
 	char body[64];
 	int n = snprintf(body, sizeof(body), "%s\n", xd_http_reason(status));
@@ -120,17 +120,17 @@ static struct text *error_page(int status)
 	return response(status, body, (size_t)n);
 }
 
-static struct text *new_page(const struct xd_scrape *s)
+static struct scrape_text *new_page(const struct xd_scrape *s)
 {
 	char *data = NULL;
 	bool found = s->collect(s->arg, &data);
-	struct text *t = data ? response(found ? 200 : 503, data, strlen(data)) : NULL;
+	struct scrape_text *t = data ? response(found ? 200 : 503, data, strlen(data)) : NULL;
 
 	free(data);
 	return t ? t : error_page(503);
 }
 
-static struct text *get_page(struct xd_scrape *s)
+static struct scrape_text *get_page(struct xd_scrape *s)
 {
 	if (!s->page || xd_now() - s->page_at >= 1000000000 / XD_SCRAPE_HZ) {
 		put_text(s->page);
@@ -171,7 +171,7 @@ static void end_peer(struct peer *p)
 	p->fd = -1;
 }
 
-static void on_timeout(void *arg)
+static void scrape_on_timeout(void *arg)
 {
 	end_peer(arg);
 }
@@ -193,7 +193,7 @@ static bool send_some(struct peer *p)
  * Discards what the peer has sent beyond its request: closing a socket with unread bytes resets the
  * connection, and the peer may lose the end of the response.
  */
-static void discard(int fd)
+static void scrape_discard(int fd)
 {
 	char rest[4096];
 
@@ -202,18 +202,18 @@ static void discard(int fd)
 			break;
 }
 
-static bool answer(struct peer *p, int status)
+static bool scrape_answer(struct peer *p, int status)
 {
 	p->text = status == 200 ? get_page(p->scrape) : error_page(status);
 	if (!p->text)
 		return false;
 	p->end = xd_http_is_head(p->head, p->length) ? p->text->content : p->text->length;
-	discard(p->fd);
+	scrape_discard(p->fd);
 	xd_watch_set(p->watch, EPOLLOUT);
 	return send_some(p);
 }
 
-static bool receive(struct peer *p)
+static bool scrape_receive(struct peer *p)
 {
 	ssize_t n = recv(p->fd, p->head + p->length, sizeof(p->head) - p->length, MSG_DONTWAIT);
 	int status;
@@ -224,7 +224,7 @@ static bool receive(struct peer *p)
 	p->length += (size_t)n;
 	status = xd_http_status(p->head, p->length, XD_SCRAPE_PAGE);
 	if (status)
-		return answer(p, status);
+		return scrape_answer(p, status);
 	return n > 0;
 }
 
@@ -232,11 +232,11 @@ static void on_peer(void *arg, uint32_t events)
 {
 	struct peer *p = arg;
 
-	if (!(p->text ? send_some(p) : receive(p)))
+	if (!(p->text ? send_some(p) : scrape_receive(p)))
 		end_peer(p);
 }
 
-static uint32_t count_peers(const struct xd_scrape *s, const struct source *source)
+static uint32_t count_peers(const struct xd_scrape *s, const struct scrape_source *source)
 {
 	uint32_t n = 0;
 
@@ -249,7 +249,7 @@ static uint32_t count_peers(const struct xd_scrape *s, const struct source *sour
  * Returns an unused peer. If there is none, ends the connection of the source that has most of
  * them, and among these the one that was silent for the longest time.
  */
-static struct peer *make_room(struct xd_scrape *s)
+static struct peer *scrape_make_room(struct xd_scrape *s)
 {
 	struct peer *victim = NULL;
 	uint32_t n, most = 0;
@@ -266,9 +266,9 @@ static struct peer *make_room(struct xd_scrape *s)
 	return victim;
 }
 
-static void add_peer(struct xd_scrape *s, int fd, const struct source *source)
+static void scrape_add_peer(struct xd_scrape *s, int fd, const struct scrape_source *source)
 {
-	struct peer *p = make_room(s);
+	struct peer *p = scrape_make_room(s);
 
 	p->watch = xd_watch_add(s->loop, fd, EPOLLIN, on_peer, p);
 	if (!p->watch) {
@@ -283,7 +283,7 @@ static void add_peer(struct xd_scrape *s, int fd, const struct source *source)
 }
 
 /* source: is compared as bytes */
-static void find_source(int fd, const union address *a, struct source *source)
+static void find_source(int fd, const union scrape_address *a, struct scrape_source *source)
 {
 	struct ucred cred;
 	socklen_t length = sizeof(cred);
@@ -299,26 +299,26 @@ static void find_source(int fd, const union address *a, struct source *source)
 }
 
 /* A failed accept() counts, too: without descriptors, the socket stays readable. */
-static void on_listen(void *arg, uint32_t events)
+static void scrape_on_listen(void *arg, uint32_t events)
 {
 	const struct listener *l = arg;
 	struct xd_scrape *s = l->scrape;
-	union address a = { 0 };
+	union scrape_address a = { 0 };
 	socklen_t length = sizeof(a);
 	int fd = accept4(l->fd, &a.sa, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct source source;
+	struct scrape_source source;
 
 	xd_rate_take(&accept_rate, &s->bucket, xd_now());
 	if (fd >= 0) {
 		find_source(fd, &a, &source);
-		add_peer(s, fd, &source);
+		scrape_add_peer(s, fd, &source);
 	}
 	set_accepting(s);
 }
 
 /* ---- start and stop -------------------------------------------------------------- */
 
-static bool open_all(struct xd_scrape *s)
+static bool scrape_open_all(struct xd_scrape *s)
 {
 	bool ok;
 
@@ -327,7 +327,7 @@ static bool open_all(struct xd_scrape *s)
 	for (uint32_t i = 0; i < XD_SCRAPE_PEERS; i++) {
 		s->peer[i].scrape = s;
 		s->peer[i].fd = -1;
-		s->peer[i].timer = xd_timer_new(s->loop, on_timeout, &s->peer[i]);
+		s->peer[i].timer = xd_timer_new(s->loop, scrape_on_timeout, &s->peer[i]);
 		ok &= s->peer[i].timer != NULL;
 	}
 	return ok;
@@ -342,7 +342,7 @@ struct xd_scrape *xd_scrape_new(struct xd_loop *loop, xd_scrape_collect *collect
 	s->loop = loop;
 	s->collect = collect;
 	s->arg = arg;
-	if (open_all(s))
+	if (scrape_open_all(s))
 		return s;
 	xd_scrape_free(s);
 	return NULL;
@@ -355,7 +355,7 @@ int xd_scrape_add(struct xd_scrape *s, int fd)
 
 	if (err == -ENOMEM) {
 		*l = (struct listener){ .scrape = s, .fd = fd };
-		l->watch = xd_watch_add(s->loop, fd, EPOLLIN, on_listen, l);
+		l->watch = xd_watch_add(s->loop, fd, EPOLLIN, scrape_on_listen, l);
 		err = l->watch ? 0 : err;
 	}
 	if (err)

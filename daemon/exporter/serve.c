@@ -9,7 +9,7 @@
 
 #include "daemon/base/loop.h"
 
-static void on_signal(void *loop, uint32_t events)
+static void serve_on_signal(void *loop, uint32_t events)
 {
 	xd_loop_stop(loop);
 }
@@ -28,9 +28,9 @@ static int open_signals(void)
 	return fd < 0 ? -errno : fd;
 }
 
-static int run(struct xd_loop *loop, int signals)
+static int serve_run(struct xd_loop *loop, int signals)
 {
-	struct xd_watch *watch = xd_watch_add(loop, signals, EPOLLIN, on_signal, loop);
+	struct xd_watch *watch = xd_watch_add(loop, signals, EPOLLIN, serve_on_signal, loop);
 	int err = watch ? xd_loop_run(loop) : -ENOMEM;
 
 	xd_watch_del(watch);
@@ -50,7 +50,7 @@ int xd_serve_metrics(const int *fds, uint32_t n, xd_scrape_collect *collect, voi
 		close(fds[i]);
 	if (!err) {
 		signals = open_signals();
-		err = signals < 0 ? signals : run(loop, signals);
+		err = signals < 0 ? signals : serve_run(loop, signals);
 	}
 	if (signals >= 0)
 		close(signals);

@@ -51,7 +51,7 @@ static struct heap *heap_of(struct xd_delay *q, uint32_t direction)
 	return direction == XD_FAULT_RX ? &q->rx : &q->tx;
 }
 
-static bool precedes(const struct xd_delay *q, uint16_t a, uint16_t b)
+static bool delay_queue_precedes(const struct xd_delay *q, uint16_t a, uint16_t b)
 {
 	const struct delayed_frame *x = &q->frame[a], *y = &q->frame[b];
 
@@ -64,22 +64,23 @@ static void push(const struct xd_delay *q, struct heap *h, uint16_t frame)
 
 	for (; at; at = parent) {
 		parent = (at - 1) / 2;
-		if (!precedes(q, frame, h->index[parent]))
+		if (!delay_queue_precedes(q, frame, h->index[parent]))
 			break;
 		h->index[at] = h->index[parent];
 	}
 	h->index[at] = frame;
 }
 
-static uint16_t pop(const struct xd_delay *q, struct heap *h)
+static uint16_t delay_queue_pop(const struct xd_delay *q, struct heap *h)
 {
 	uint16_t first = h->index[0], last = h->index[--h->n];
 	uint32_t at = 0, child;
 
 	for (; (child = 2 * at + 1) < h->n; at = child) {
-		if (child + 1 < h->n && precedes(q, h->index[child + 1], h->index[child]))
+		if (child + 1 < h->n &&
+		    delay_queue_precedes(q, h->index[child + 1], h->index[child]))
 			child++;
-		if (!precedes(q, h->index[child], last))
+		if (!delay_queue_precedes(q, h->index[child], last))
 			break;
 		h->index[at] = h->index[child];
 	}
@@ -119,7 +120,7 @@ bool xd_delay_due(struct xd_delay *q, uint32_t direction, uint64_t now, struct x
 
 	if (!h->n || q->frame[h->index[0]].when > now)
 		return false;
-	index = pop(q, h);
+	index = delay_queue_pop(q, h);
 	q->free[q->free_n++] = index;
 	if (q->frame[index].rule < XD_FAULT_RULES)
 		q->held[q->frame[index].rule]--;

@@ -8,7 +8,7 @@
 #define MAD_CLASS_CM 0x07
 
 /* Returns the address of the byte at an offset, NULL behind the end. */
-static uint8_t *at(const struct xt_frame *f, uint32_t off)
+static uint8_t *fields_at(const struct xt_frame *f, uint32_t off)
 {
 	for (uint32_t i = 0; i < f->nseg; off -= f->seg[i++].len)
 		if (off < f->seg[i].len)
@@ -17,16 +17,16 @@ static uint8_t *at(const struct xt_frame *f, uint32_t off)
 }
 
 /* Returns the byte at an offset, 0 behind the end. */
-static uint8_t byte_at(const struct xt_frame *f, uint32_t off)
+static uint8_t fields_byte_at(const struct xt_frame *f, uint32_t off)
 {
-	const uint8_t *byte = at(f, off);
+	const uint8_t *byte = fields_at(f, off);
 
 	return byte ? *byte : 0;
 }
 
 static uint16_t half_at(const struct xt_frame *f, uint32_t off)
 {
-	return (uint16_t)(byte_at(f, off) << 8 | byte_at(f, off + 1));
+	return (uint16_t)(fields_byte_at(f, off) << 8 | fields_byte_at(f, off + 1));
 }
 
 uint32_t xd_frame_ip(const struct xt_frame *f)
@@ -40,19 +40,20 @@ uint32_t xd_frame_ip(const struct xt_frame *f)
 
 static bool is_ipv6(const struct xt_frame *f, uint32_t ip)
 {
-	return byte_at(f, ip) >> 4 == 6;
+	return fields_byte_at(f, ip) >> 4 == 6;
 }
 
 uint32_t xd_frame_bth(const struct xt_frame *f)
 {
 	uint32_t ip = xd_frame_ip(f);
 
-	return ip + (is_ipv6(f, ip) ? XR_IPV6_HLEN : (byte_at(f, ip) & 15) * 4u) + XR_UDP_HLEN;
+	return ip + (is_ipv6(f, ip) ? XR_IPV6_HLEN : (fields_byte_at(f, ip) & 15) * 4u) +
+	       XR_UDP_HLEN;
 }
 
 uint8_t xd_frame_opcode(const struct xt_frame *f)
 {
-	return byte_at(f, xd_frame_bth(f));
+	return fields_byte_at(f, xd_frame_bth(f));
 }
 
 bool xd_frame_has_address(const struct xt_frame *f, bool source, const struct xr_addr *addr)
@@ -64,7 +65,7 @@ bool xd_frame_has_address(const struct xt_frame *f, bool source, const struct xr
 	if (v4 == is_ipv6(f, ip))
 		return false;
 	for (uint32_t i = 0; i < len; i++)
-		if (byte_at(f, off + i) != addr->raw[sizeof(addr->raw) - len + i])
+		if (fields_byte_at(f, off + i) != addr->raw[sizeof(addr->raw) - len + i])
 			return false;
 	return true;
 }
@@ -74,7 +75,7 @@ void xd_frame_store(const struct xt_frame *f, uint32_t off, uint32_t value, uint
 	uint8_t *byte;
 
 	for (uint32_t i = 0; i < width; i++) {
-		byte = at(f, off + i);
+		byte = fields_at(f, off + i);
 		if (byte)
 			*byte = (uint8_t)(value >> 8 * (width - 1 - i));
 	}
@@ -82,7 +83,7 @@ void xd_frame_store(const struct xt_frame *f, uint32_t off, uint32_t value, uint
 
 uint8_t xd_frame_ip_version(const struct xt_frame *f)
 {
-	return byte_at(f, xd_frame_ip(f)) >> 4;
+	return fields_byte_at(f, xd_frame_ip(f)) >> 4;
 }
 
 uint64_t xd_frame_load(const struct xt_frame *f, uint32_t off, uint32_t width)
@@ -90,7 +91,7 @@ uint64_t xd_frame_load(const struct xt_frame *f, uint32_t off, uint32_t width)
 	uint64_t value = 0;
 
 	for (uint32_t i = 0; i < width; i++)
-		value = value << 8 | byte_at(f, off + i);
+		value = value << 8 | fields_byte_at(f, off + i);
 	return value;
 }
 
@@ -103,6 +104,7 @@ bool xd_frame_is_cm_mad(const struct xt_frame *f)
 {
 	const uint32_t bth = xd_frame_bth(f), qpn = bth + 4, mad = xd_frame_mad(f);
 
-	return byte_at(f, bth) == (XR_CLASS_UD | XR_OP_SEND_ONLY) && !byte_at(f, qpn + 1) &&
-	       half_at(f, qpn + 2) == XR_GSI_QPN && byte_at(f, mad + MAD_CLASS) == MAD_CLASS_CM;
+	return fields_byte_at(f, bth) == (XR_CLASS_UD | XR_OP_SEND_ONLY) &&
+	       !fields_byte_at(f, qpn + 1) && half_at(f, qpn + 2) == XR_GSI_QPN &&
+	       fields_byte_at(f, mad + MAD_CLASS) == MAD_CLASS_CM;
 }

@@ -44,7 +44,7 @@ void xd_fault_mads_free(struct xd_fault_mads *t)
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-static struct xd_fault_mad **bucket_of(struct xd_fault_mads *t, uint64_t key)
+static struct xd_fault_mad **mads_bucket_of(struct xd_fault_mads *t, uint64_t key)
 {
 	return &t->bucket[key * 0x9e3779b97f4a7c15ull >> 54];
 }
@@ -62,7 +62,7 @@ static void unlink_entry(struct xd_fault_mad *e)
 void xd_fault_mads_set(struct xd_fault_mads *t, struct xd_fault_mad *e,
 		       const struct xd_fault_mad *value)
 {
-	struct xd_fault_mad **first = bucket_of(t, value->key);
+	struct xd_fault_mad **first = mads_bucket_of(t, value->key);
 
 	pthread_mutex_lock(&t->lock);
 	unlink_entry(e);
@@ -123,7 +123,7 @@ uint64_t xd_fault_mads_rules(struct xd_fault_mads *t, bool received, const struc
 		return none;
 	kind = identify(f, received, &key);
 	pthread_mutex_lock(&t->lock);
-	for (struct xd_fault_mad *e = *bucket_of(t, key); e; e = e->next) {
+	for (struct xd_fault_mad *e = *mads_bucket_of(t, key); e; e = e->next) {
 		n = e->kind == kind && e->key == key ? agrees(e, f, received) : 0;
 		if (n > best) {
 			best = n;

@@ -51,7 +51,7 @@ static uint64_t queue_behind(struct xd_rule *r, const struct xd_fault_packet *p)
 	return r->free_at - p->now;
 }
 
-static bool is_lost(const struct xd_rule *r, const struct xd_fault_packet *p)
+static bool packets_is_lost(const struct xd_rule *r, const struct xd_fault_packet *p)
 {
 	return r->active && selects(&r->rule.match, p) &&
 	       (r->rule.kind != XD_FAULT_GID ||
@@ -64,7 +64,8 @@ static bool is_delay(const struct xd_rule *r)
 	       r->rule.kind == XD_FAULT_DUPLICATE;
 }
 
-static void apply(struct xd_rule *r, const struct xd_fault_packet *p, struct xd_fault_action *a)
+static void packets_apply(struct xd_rule *r, const struct xd_fault_packet *p,
+			  struct xd_fault_action *a)
 {
 	a->hit = true;
 	switch (r->rule.kind) {
@@ -104,14 +105,14 @@ struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault
 		if (!(p->rules >> i & 1))
 			continue;
 		if (xd_rule_is_timed(r)) {
-			a.hit |= is_lost(r, p);
-			a.copies = is_lost(r, p) ? 0 : a.copies;
+			a.hit |= packets_is_lost(r, p);
+			a.copies = packets_is_lost(r, p) ? 0 : a.copies;
 		} else if (xd_rule_is_refusal(r)) {
 			a.refusal |= selects(&r->rule.match, p);
 		} else if (xd_rule_is_injection(r) && a.inject.kind != XT_INJECT_NONE) {
 			continue; /* one error is enough for a packet */
 		} else if (selects(&r->rule.match, p) && xd_rule_applies(r, p->now)) {
-			apply(r, p, &a);
+			packets_apply(r, p, &a);
 			if (r->owner && is_delay(r))
 				a.delayed_by = (uint8_t)i;
 		}

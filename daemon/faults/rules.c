@@ -50,7 +50,7 @@ static uint32_t count_others(const struct xd_faults *f, const struct xd_fault_pr
 	return n;
 }
 
-static void remove_rules(struct xd_faults *f, uint64_t owner)
+static void faults_remove_rules(struct xd_faults *f, uint64_t owner)
 {
 	uint32_t kept = 0;
 
@@ -60,7 +60,7 @@ static void remove_rules(struct xd_faults *f, uint64_t owner)
 	f->n = kept;
 }
 
-static bool has_room(const struct xd_faults *f, const struct xd_fault_program *p, uint32_t n)
+static bool rules_has_room(const struct xd_faults *f, const struct xd_fault_program *p, uint32_t n)
 {
 	if (!p)
 		return n <= XD_FAULT_RULES - XD_FAULT_CLIENTS_RULES;
@@ -93,9 +93,9 @@ int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, u
 {
 	uint64_t owner = program ? program->client : 0;
 
-	if (!has_room(f, program, n))
+	if (!rules_has_room(f, program, n))
 		return -ENOSPC;
-	remove_rules(f, owner);
+	faults_remove_rules(f, owner);
 	if (!owner)
 		f->seed = seed;
 	for (uint32_t i = 0; i < n; i++) {

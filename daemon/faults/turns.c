@@ -3,7 +3,8 @@
 #include "internal.h"
 
 /* Returns when the rule changes next. bit: of the rule */
-static uint64_t tick(struct xd_rule *r, uint64_t now, uint64_t bit, struct xd_fault_turns *turns)
+static uint64_t turns_tick(struct xd_rule *r, uint64_t now, uint64_t bit,
+			   struct xd_fault_turns *turns)
 {
 	const struct xd_fault_when *when = &r->rule.when;
 
@@ -33,7 +34,7 @@ uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, struct xd_fault_turns
 	for (uint32_t i = 0; i < f->n; i++) {
 		if (!xd_rule_is_timed(&f->rule[i]))
 			continue;
-		at = tick(&f->rule[i], now, 1ull << i, turns);
+		at = turns_tick(&f->rule[i], now, 1ull << i, turns);
 		if (at < next)
 			next = at;
 	}

@@ -93,7 +93,7 @@ static int to_rts(struct xt_qp *qp)
 	return err;
 }
 
-static struct xt_qp_init describe(const struct xd_gsi *g, struct gsi_qp *q)
+static struct xt_qp_init gsi_describe(const struct xd_gsi *g, struct gsi_qp *q)
 {
 	return (struct xt_qp_init){
 		.type = XR_QPT_UD,
@@ -117,7 +117,7 @@ static struct xt_qp_init describe(const struct xd_gsi *g, struct gsi_qp *q)
 }
 
 /* The worker is paused. */
-static int add_to_engine(struct xd_gsi *g, struct gsi_qp *q, const struct xt_qp_init *init)
+static int gsi_add_to_engine(struct xd_gsi *g, struct gsi_qp *q, const struct xt_qp_init *init)
 {
 	struct xr_qp_entry entry;
 	int err;
@@ -146,7 +146,7 @@ static void wait_for_workers(struct xd_gsi *g)
 	xd_grace_synchronize(g->config.workers);
 }
 
-static void free_qp(struct gsi_qp *q)
+static void gsi_free_qp(struct gsi_qp *q)
 {
 	if (q->xt)
 		xt_qp_free(q->xt);
@@ -165,7 +165,7 @@ static struct gsi_qp *alloc_qp(void)
 	xt_list_init(&q->peers);
 	q->rings = aligned_alloc(_Alignof(struct gsi_rings), sizeof(*q->rings));
 	if (!q->rings || fill_ahs(q)) {
-		free_qp(q);
+		gsi_free_qp(q);
 		return NULL;
 	}
 	memset(q->rings, 0, sizeof(*q->rings));
@@ -186,16 +186,16 @@ static int open_qp(struct xd_gsi *g)
 	if (!q)
 		return -ENOMEM;
 	q->event_fd = g->event_fd;
-	init = describe(g, q);
+	init = gsi_describe(g, q);
 	err = xt_qp_new(xd_worker_engine(g->config.workers, GSI_WORKER), &init, &q->xt);
 	if (!err) {
 		xd_worker_pause(g->config.workers, GSI_WORKER);
-		err = add_to_engine(g, q, &init);
+		err = gsi_add_to_engine(g, q, &init);
 		xd_worker_resume(g->config.workers, GSI_WORKER);
 	}
 	if (err) {
 		wait_for_workers(g);
-		free_qp(q);
+		gsi_free_qp(q);
 	} else {
 		g->qp = q;
 	}
@@ -217,7 +217,7 @@ static void close_qp(struct xd_gsi *g)
 	xt_qp_withdraw(q->xt);
 	xd_tables_del_qp(g->config.tables, XR_GSI_QPN);
 	wait_for_workers(g);
-	free_qp(q);
+	gsi_free_qp(q);
 }
 
 /* ---- received MADs ------------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static void parse_grh(const struct gsi_buffer *b, struct xc_path *path)
 	xr_gid_set_ipv4(&path->local, word);
 }
 
-static void sum_counters(struct xd_gsi *g, struct xt_counters *sum)
+static void gsi_sum_counters(struct xd_gsi *g, struct xt_counters *sum)
 {
 	xd_workers_sum(g->config.workers, sum, NULL);
 	if (g->add_counters)
@@ -264,13 +264,13 @@ static void respond(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, 
 		return;
 	}
 	g->counters.pma_requests++;
-	sum_counters(g, &sum);
+	gsi_sum_counters(g, &sum);
 	xd_pma_respond(&g->pma, &sum, mad, response);
 	back.hop_limit = 0; /* not what routers have left of that of the request */
 	xd_gsi_send_to(g, &back, qpn, GSI_WAITING_PMA, response);
 }
 
-static void receive(struct xd_gsi *g, const struct xr_cqe *cqe)
+static void gsi_receive(struct xd_gsi *g, const struct xr_cqe *cqe)
 {
 	const struct gsi_buffer *b = &g->qp->rings->buffer[cqe->wr_id];
 	bool whole = cqe->byte_len == sizeof(*b);
@@ -294,7 +294,7 @@ static void receive(struct xd_gsi *g, const struct xr_cqe *cqe)
 }
 
 /* Returns false if the CQ is empty. */
-static bool poll_one(struct xd_gsi *g)
+static bool gsi_poll_one(struct xd_gsi *g)
 {
 	struct gsi_qp *q = g->qp;
 	struct xr_cqe cqe;
@@ -308,7 +308,7 @@ static bool poll_one(struct xd_gsi *g)
 	if (!cqe.is_recv)
 		return true;
 	if (cqe.status == IBV_WC_SUCCESS)
-		receive(g, &cqe);
+		gsi_receive(g, &cqe);
 	post_receive(q, cqe.wr_id);
 	return true;
 }
@@ -320,7 +320,7 @@ static void ask_for_event(int event_fd)
 	(void)!write(event_fd, &one, sizeof(one));
 }
 
-static void arm(struct xd_gsi *g)
+static void gsi_arm(struct xd_gsi *g)
 {
 	struct xr_queue *cq = &g->qp->rings->cq;
 
@@ -330,7 +330,7 @@ static void arm(struct xd_gsi *g)
 		ask_for_event(g->event_fd);
 }
 
-static void on_event(void *arg, uint32_t events)
+static void gsi_on_event(void *arg, uint32_t events)
 {
 	struct xd_gsi *g = arg;
 	unsigned int n = 0;
@@ -341,7 +341,7 @@ static void on_event(void *arg, uint32_t events)
 	if (!g->qp)
 		return;
 	g->receiving = true;
-	while (n < XD_GSI_BATCH && !late && poll_one(g)) {
+	while (n < XD_GSI_BATCH && !late && gsi_poll_one(g)) {
 		late = xd_loop_must_yield(g->config.loop);
 		n++;
 	}
@@ -350,7 +350,7 @@ static void on_event(void *arg, uint32_t events)
 	if (late || n == XD_GSI_BATCH)
 		ask_for_event(g->event_fd);
 	else
-		arm(g);
+		gsi_arm(g);
 }
 
 void xd_gsi_cq_event(struct xt_cq *cq)
@@ -372,7 +372,7 @@ int xd_gsi_new(const struct xd_gsi_config *config, struct xd_gsi **out)
 	g->config = *config;
 	g->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (g->event_fd >= 0)
-		g->watch = xd_watch_add(config->loop, g->event_fd, EPOLLIN, on_event, g);
+		g->watch = xd_watch_add(config->loop, g->event_fd, EPOLLIN, gsi_on_event, g);
 	err = g->watch ? open_qp(g) : -ENOMEM;
 	if (err) {
 		xd_gsi_free(g);

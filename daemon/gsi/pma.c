@@ -48,7 +48,7 @@
 #define CAPABILITY_EXTENDED_NO_IETF (1u << 10)
 #define RESPONSE_TIME 18 /* 4.096 us * 2^18, about a second */
 
-static uint64_t get(const uint8_t *at, unsigned int bytes)
+static uint64_t pma_get(const uint8_t *at, unsigned int bytes)
 {
 	uint64_t value = 0;
 
@@ -57,7 +57,7 @@ static uint64_t get(const uint8_t *at, unsigned int bytes)
 	return value;
 }
 
-static void put(uint8_t *at, unsigned int bytes, uint64_t value)
+static void pma_put(uint8_t *at, unsigned int bytes, uint64_t value)
 {
 	while (bytes--)
 		*at++ = (uint8_t)(value >> 8 * bytes);
@@ -124,13 +124,14 @@ static uint64_t saturate(uint64_t value, unsigned int bytes)
 static void set_counters(const struct attribute *a, uint64_t *offset, const struct xt_counters *now,
 			 const uint8_t *data)
 {
-	uint64_t select = get(data + COUNTER_SELECT, 2);
+	uint64_t select = pma_get(data + COUNTER_SELECT, 2);
 
 	for (unsigned int i = 0; i < a->count; i++) {
 		const struct field *f = &a->fields[i];
 
 		if (select >> f->select & 1)
-			offset[f->counter] = counter(now, f->counter) - get(data + f->at, f->bytes);
+			offset[f->counter] = counter(now, f->counter) -
+					     pma_get(data + f->at, f->bytes);
 	}
 }
 
@@ -141,7 +142,7 @@ static void put_counters(const struct attribute *a, const uint64_t *offset,
 		const struct field *f = &a->fields[i];
 		uint64_t value = counter(now, f->counter) - offset[f->counter];
 
-		put(data + f->at, f->bytes, saturate(value, f->bytes));
+		pma_put(data + f->at, f->bytes, saturate(value, f->bytes));
 	}
 }
 
@@ -159,11 +160,11 @@ static void put_class_port_info(uint8_t *data)
 {
 	data[0] = 1; /* base version */
 	data[1] = 1; /* class version */
-	put(data + INFO_CAPABILITIES, 2, CAPABILITY_ALL_PORTS | CAPABILITY_EXTENDED_NO_IETF);
+	pma_put(data + INFO_CAPABILITIES, 2, CAPABILITY_ALL_PORTS | CAPABILITY_EXTENDED_NO_IETF);
 	data[INFO_RESPONSE_TIME] = RESPONSE_TIME;
 }
 
-static const struct attribute *find_attribute(uint64_t id)
+static const struct attribute *pma_find_attribute(uint64_t id)
 {
 	for (unsigned int i = 0; i < 2; i++) {
 		if (attributes[i].id == id)
@@ -173,9 +174,9 @@ static const struct attribute *find_attribute(uint64_t id)
 }
 
 /* Returns the status of a request. 0: the request is performed. */
-static uint16_t check(const uint8_t *request, const struct attribute *a)
+static uint16_t pma_check(const uint8_t *request, const struct attribute *a)
 {
-	uint64_t id = get(request + MAD_ATTRIBUTE, 2);
+	uint64_t id = pma_get(request + MAD_ATTRIBUTE, 2);
 	uint8_t method = request[MAD_METHOD], port = request[MAD_DATA + PORT_SELECT];
 
 	if (request[MAD_CLASS_VERSION] != 1)
@@ -184,7 +185,7 @@ static uint16_t check(const uint8_t *request, const struct attribute *a)
 		return STATUS_METHOD;
 	if (!a && (id != CLASS_PORT_INFO || method != METHOD_GET))
 		return STATUS_ATTRIBUTE;
-	if (get(request + MAD_MODIFIER, 4) || (a && port != 1 && port != ALL_PORTS))
+	if (pma_get(request + MAD_MODIFIER, 4) || (a && port != 1 && port != ALL_PORTS))
 		return STATUS_INVALID;
 	return 0;
 }
@@ -192,14 +193,14 @@ static uint16_t check(const uint8_t *request, const struct attribute *a)
 void xd_pma_respond(struct xd_pma *p, const struct xt_counters *now, const uint8_t *request,
 		    uint8_t *response)
 {
-	const struct attribute *a = find_attribute(get(request + MAD_ATTRIBUTE, 2));
-	uint16_t status = check(request, a);
+	const struct attribute *a = pma_find_attribute(pma_get(request + MAD_ATTRIBUTE, 2));
+	uint16_t status = pma_check(request, a);
 	uint8_t *data = response + MAD_DATA;
 	uint64_t *offset;
 
 	memcpy(response, request, XC_MAD_LEN);
 	response[MAD_METHOD] = METHOD_GET_RESP;
-	put(response + MAD_STATUS, 2, status);
+	pma_put(response + MAD_STATUS, 2, status);
 	if (status)
 		return;
 	memset(data, 0, XC_MAD_LEN - MAD_DATA);

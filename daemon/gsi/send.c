@@ -71,7 +71,7 @@ static bool meets_faults(const struct xd_gsi *g)
 	return xd_faults_on(f, XD_FAULT_RX) || xd_faults_on(f, XD_FAULT_TX);
 }
 
-static void set_path(struct xt_path *p, const struct xt_path *hop, const struct xc_path *path)
+static void send_set_path(struct xt_path *p, const struct xt_path *hop, const struct xc_path *path)
 {
 	*p = *hop;
 	p->flow_label = path->flow_label & 0xfffff;
@@ -96,7 +96,7 @@ static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_pa
 		g->counters.mads_no_room++;
 		return -ENOBUFS;
 	}
-	set_path(&q->path[slot], hop, path);
+	send_set_path(&q->path[slot], hop, path);
 	if (hop->loopback && meets_faults(g))
 		xd_path_to_self(&q->path[slot]);
 	memcpy(q->rings->send[slot], &wqe, sizeof(wqe));
@@ -150,7 +150,7 @@ bool xd_gsi_known_path(struct xd_gsi *g, const struct xc_path *path, struct xt_p
 	const struct xt_path *hop = known_hop(g, path);
 
 	if (hop)
-		set_path(known, hop, path);
+		send_set_path(known, hop, path);
 	return hop;
 }
 
@@ -160,7 +160,7 @@ bool xd_gsi_last_path(struct xd_gsi *g, const struct xc_path *path, struct xt_pa
 	bool known = h->path.hop_limit && is_hop_of(h, path);
 
 	if (known)
-		set_path(last, &h->path, path);
+		send_set_path(last, &h->path, path);
 	return known;
 }
 
@@ -219,7 +219,7 @@ static void send_waiting(struct xd_gsi *g, struct gsi_peer *p, const struct xt_p
 	}
 }
 
-static void resolved(void *arg, int err, const struct xt_path *path)
+static void send_resolved(void *arg, int err, const struct xt_path *path)
 {
 	struct gsi_peer *p = arg;
 	const struct xc_path key = { .local = p->local, .peer = p->peer };
@@ -234,7 +234,7 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 		free_peer(p);
 }
 
-static struct gsi_peer *find_peer(const struct gsi_qp *q, const struct xc_path *path)
+static struct gsi_peer *send_find_peer(const struct gsi_qp *q, const struct xc_path *path)
 {
 	for (const struct xt_list *l = q->peers.next; l != &q->peers; l = l->next) {
 		struct gsi_peer *p = (struct gsi_peer *)l;
@@ -246,8 +246,8 @@ static struct gsi_peer *find_peer(const struct gsi_qp *q, const struct xc_path *
 }
 
 /* Sets *out to NULL if the next hop is known now. */
-static int resolve(struct xd_gsi *g, uint32_t gid_index, const struct xc_path *path,
-		   struct gsi_peer **out)
+static int send_resolve(struct xd_gsi *g, uint32_t gid_index, const struct xc_path *path,
+			struct gsi_peer **out)
 {
 	const struct xr_ah_attr attr = {
 		.dgid = path->peer,
@@ -268,7 +268,7 @@ static int resolve(struct xd_gsi *g, uint32_t gid_index, const struct xc_path *p
 	xt_list_init(&p->mads);
 	xt_list_add_tail(&g->qp->peers, &p->link);
 	p->starting = true;
-	p->resolve = xd_net_resolve(g->config.net, &attr, resolved, p);
+	p->resolve = xd_net_resolve(g->config.net, &attr, send_resolved, p);
 	p->starting = false;
 	if (p->resolve)
 		return 0;
@@ -285,7 +285,8 @@ static int resolve(struct xd_gsi *g, uint32_t gid_index, const struct xc_path *p
  * addresses. So a MAD of communication management takes the place of the oldest one, which would
  * have been sent by now if its next hop existed.
  */
-static int wait_for(struct xd_gsi *g, struct gsi_peer *p, uint32_t waiting, struct gsi_waiting *w)
+static int send_wait_for(struct xd_gsi *g, struct gsi_peer *p, uint32_t waiting,
+			 struct gsi_waiting *w)
 {
 	struct gsi_qp *q = g->qp;
 
@@ -323,9 +324,9 @@ int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, u
 		return -EINVAL;
 	}
 	hop = known_hop(g, path);
-	p = hop ? NULL : find_peer(g->qp, path);
+	p = hop ? NULL : send_find_peer(g->qp, path);
 	if (!hop && !p) {
-		err = resolve(g, (uint32_t)gid_index, path, &p);
+		err = send_resolve(g, (uint32_t)gid_index, path, &p);
 		hop = known_hop(g, path);
 	}
 	if (err || !p)
@@ -336,7 +337,7 @@ int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, u
 		w->qpn = qpn;
 		memcpy(w->mad, mad, XC_MAD_LEN);
 	}
-	return wait_for(g, p, waiting, w);
+	return send_wait_for(g, p, waiting, w);
 }
 
 int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad)

@@ -79,7 +79,7 @@ void xd_helper_enlarge(struct xd_helper *h, int udp_socket, uint32_t bytes)
 }
 
 /* Returns the descriptor of the reply or -errno. */
-static int ask(int ticket, const struct xd_helper_request *r)
+static int calls_ask(int ticket, const struct xd_helper_request *r)
 {
 	struct xd_helper_reply rep;
 	uint32_t n = 1;
@@ -100,14 +100,14 @@ static int ask(int ticket, const struct xd_helper_request *r)
 
 int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write)
 {
-	return ask(ticket, &(struct xd_helper_request){
-				   .op = XD_HELPER_OPEN_MAPPED,
-				   .start = m->start,
-				   .end = m->end,
-				   .dev = m->dev,
-				   .inode = m->inode,
-				   .write = write,
-			   });
+	return calls_ask(ticket, &(struct xd_helper_request){
+					 .op = XD_HELPER_OPEN_MAPPED,
+					 .start = m->start,
+					 .end = m->end,
+					 .dev = m->dev,
+					 .inode = m->inode,
+					 .write = write,
+				 });
 }
 
 int xd_helper_ring(int ticket, uint32_t ring, uint32_t slot, const int *fds, uint32_t n,

@@ -30,14 +30,14 @@
 
 #define MAD_LEN 256
 
-static uint8_t *put32(uint8_t *at, uint32_t value)
+static uint8_t *disconnect_put32(uint8_t *at, uint32_t value)
 {
 	value = htonl(value);
 	memcpy(at, &value, sizeof(value));
 	return at + sizeof(value);
 }
 
-static void put16(uint8_t *at, uint32_t value)
+static void disconnect_put16(uint8_t *at, uint32_t value)
 {
 	at[0] = (uint8_t)(value >> 8);
 	at[1] = (uint8_t)value;
@@ -54,7 +54,8 @@ static void put_mad(uint8_t *mad, const struct xd_dreq *d)
 	memcpy(mad, header, sizeof(header));
 	memcpy(mad + 8, &tid, sizeof(tid));
 	mad[17] = 0x15; /* attribute DREQ */
-	put32(put32(put32(mad + 24, d->local_id), d->remote_id), d->remote_qpn << 8);
+	disconnect_put32(disconnect_put32(disconnect_put32(mad + 24, d->local_id), d->remote_id),
+			 d->remote_qpn << 8);
 }
 
 /* Sets what the length of the frame decides. The identification of IPv4 is 0. */
@@ -63,14 +64,14 @@ static void put_lengths(uint8_t *frame, const struct xt_template *t, uint32_t to
 	uint32_t len = total - t->ip_off, sum = t->ip_sum + len;
 	uint8_t *ip = frame + t->ip_off;
 
-	put16(frame + t->bth_off - 4, total - t->bth_off + XR_UDP_HLEN);
+	disconnect_put16(frame + t->bth_off - 4, total - t->bth_off + XR_UDP_HLEN);
 	if (t->ip_version != 4) {
-		put16(ip + 4, len - XR_IPV6_HLEN);
+		disconnect_put16(ip + 4, len - XR_IPV6_HLEN);
 		return;
 	}
-	put16(ip + 2, len);
+	disconnect_put16(ip + 2, len);
 	sum = (sum & 0xffff) + (sum >> 16);
-	put16(ip + 10, ~(sum + (sum >> 16)));
+	disconnect_put16(ip + 10, ~(sum + (sum >> 16)));
 }
 
 uint32_t xd_disconnect_build(const struct xd_dreq *d, uint8_t *frame)

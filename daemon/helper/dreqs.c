@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-struct entry {
+struct dreqs_entry {
 	uint32_t used; /* set last, and cleared first: the daemon may end at any time */
 	struct xd_dreq c;
 };
 
 struct xd_dreqs {
-	struct entry *entry; /* shared */
+	struct dreqs_entry *entry; /* shared */
 	uint32_t max;
 	/* Of the daemon alone: entries behind `fresh` were never used; the others are linked. */
 	uint32_t fresh, unused;

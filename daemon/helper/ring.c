@@ -56,7 +56,7 @@ static int check_kind(const struct xd_helper_peer *p, uint32_t ring)
 	return (size_t)n == sizeof(wanted) - 1 && !memcmp(kind, wanted, (size_t)n) ? 0 : -EBADF;
 }
 
-static int take(const struct xd_helper_peer *p, uint32_t ring)
+static int ring_take(const struct xd_helper_peer *p, uint32_t ring)
 {
 	int err, fd;
 
@@ -98,7 +98,7 @@ bool xd_ring_set_use(uint32_t *word, uint32_t loan, enum xd_ring_use use)
 					   __ATOMIC_ACQUIRE);
 }
 
-static int set_up(int ring, const struct xd_ring_loan *l, enum xd_ring_step *step)
+static int ring_set_up(int ring, const struct xd_ring_loan *l, enum xd_ring_step *step)
 {
 	int err;
 
@@ -126,10 +126,10 @@ int xd_ring_give(const struct xd_helper_peer *p, const struct xd_ring_loan *l,
 	if (err)
 		return err;
 	*step = XD_RING_TAKE;
-	fd = take(p, l->ring);
+	fd = ring_take(p, l->ring);
 	if (fd < 0)
 		return fd;
-	err = set_up(fd, l, step);
+	err = ring_set_up(fd, l, step);
 	close(fd);
 	return err;
 }
@@ -141,7 +141,7 @@ int xd_ring_unshare(void)
 	return close_range(~0u, ~0u, CLOSE_RANGE_UNSHARE) ? -errno : 0;
 }
 
-static int compare(const void *a, const void *b)
+static int ring_compare(const void *a, const void *b)
 {
 	const int *x = a, *y = b;
 
@@ -152,7 +152,7 @@ void xd_ring_keep_only(int *fds, uint32_t n)
 {
 	unsigned int from = STDERR_FILENO + 1;
 
-	qsort(fds, n, sizeof(*fds), compare);
+	qsort(fds, n, sizeof(*fds), ring_compare);
 	for (uint32_t i = 0; i < n; i++) {
 		if (fds[i] < 0)
 			continue;

@@ -48,7 +48,7 @@ struct xd_served {
 /* ---- events ---------------------------------------------------------------------- */
 
 /* data: address of the descriptor in struct xd_serving, or a struct xd_served */
-static int watch(struct xd_serving *s, int fd, void *data)
+static int serve_watch(struct xd_serving *s, int fd, void *data)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = data };
 
@@ -72,7 +72,7 @@ static void program_free(struct xd_served *p)
 }
 
 /* If the reply cannot be sent, the next event of the ticket is its end. */
-static void serve(struct xd_served *p)
+static void helper_serve(struct xd_served *p)
 {
 	int fd = xd_helper_execute(&p->peer, &p->request);
 	struct xd_helper_reply rep = { .status = fd < 0 ? fd : 0 };
@@ -116,13 +116,13 @@ static void *serve_in_thread(void *arg)
 	struct xd_served *p = arg;
 
 	do {
-		serve(p);
+		helper_serve(p);
 	} while (follows(p) && receive_next(p));
-	watch(p->state, p->ticket, p);
+	serve_watch(p->state, p->ticket, p);
 	return NULL;
 }
 
-static int start_thread(struct xd_served *p, void *(*run)(void *))
+static int serve_start_thread(struct xd_served *p, void *(*run)(void *))
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -173,7 +173,7 @@ static void *give_in_thread(void *arg)
 	rep.step = step;
 	xd_message_send(p->ticket, &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
 	__atomic_store_n(&p->gives, false, __ATOMIC_RELEASE);
-	watch(p->state, p->ticket, p);
+	serve_watch(p->state, p->ticket, p);
 	return NULL;
 }
 
@@ -199,7 +199,7 @@ static int check_ring(const struct xd_served *p)
 }
 
 /* Keeps the socket that receives, and closes the others, once the thread has them. */
-static void give(struct xd_served *p)
+static void serve_give(struct xd_served *p)
 {
 	struct xd_helper_reply rep = { .status = check_ring(p), .step = XD_RING_PREPARE };
 	struct xd_lent *lent = &p->state->lent[p->request.slot % XD_HELPER_SLOTS];
@@ -208,7 +208,7 @@ static void give(struct xd_served *p)
 		p->loan = xd_ring_next(__atomic_load_n(&lent->word, __ATOMIC_ACQUIRE));
 		__atomic_store_n(&lent->word, p->loan, __ATOMIC_RELEASE);
 		p->gives = true;
-		rep.status = start_thread(p, give_in_thread);
+		rep.status = serve_start_thread(p, give_in_thread);
 		if (!rep.status) {
 			lent->sock = p->files[0];
 			while (sem_wait(&p->has_files) && errno == EINTR)
@@ -217,7 +217,7 @@ static void give(struct xd_served *p)
 			return;
 		}
 		p->gives = false;
-		watch(p->state, p->ticket, p);
+		serve_watch(p->state, p->ticket, p);
 	}
 	xd_fds_close(p->files, p->n_files);
 	xd_message_send(p->ticket, &rep, sizeof(rep), NULL, 0, MSG_DONTWAIT);
@@ -244,8 +244,8 @@ static int replace_socket(struct xd_serving *s, const struct xd_helper_request *
 	return err;
 }
 
-static void replace(struct xd_serving *s, const struct xd_helper_request *r, const int *fds,
-		    uint32_t n)
+static void serve_replace(struct xd_serving *s, const struct xd_helper_request *r, const int *fds,
+			  uint32_t n)
 {
 	struct xd_helper_reply rep = { 0 };
 
@@ -279,14 +279,14 @@ static void on_ticket(struct xd_served *p)
 		return;
 	}
 	if (p->request.op == XD_HELPER_RING) {
-		give(p);
+		serve_give(p);
 		return;
 	}
 	xd_fds_close(p->files, p->n_files);
-	if (!start_thread(p, serve_in_thread))
+	if (!serve_start_thread(p, serve_in_thread))
 		return;
-	serve(p);
-	watch(p->state, p->ticket, p);
+	helper_serve(p);
+	serve_watch(p->state, p->ticket, p);
 }
 
 /* Takes over the ticket. */
@@ -306,7 +306,7 @@ static int program_new(struct xd_serving *s, int connection, int ticket)
 		sem_init(&p->has_files, 0, 0);
 		p->ticket = ticket;
 		xd_helper_peer_open(&p->peer, connection);
-		err = watch(s, ticket, p);
+		err = serve_watch(s, ticket, p);
 		if (err)
 			program_free(p);
 	} else {
@@ -335,7 +335,7 @@ static int introduce(struct xd_serving *s, int connection)
 }
 
 /* Out of descriptors: closes the spare one to accept the connection, which the daemon refuses. */
-static void pass_on(struct xd_serving *s)
+static void serve_pass_on(struct xd_serving *s)
 {
 	struct xd_helper_arrival a = { .status = -EMFILE };
 	int fd;
@@ -349,13 +349,13 @@ static void pass_on(struct xd_serving *s)
 	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void on_listen(struct xd_serving *s)
+static void serve_on_listen(struct xd_serving *s)
 {
 	struct xd_helper_arrival a = { .status = -EMFILE };
 	int fd = accept4(s->taken[XD_TAKE_LISTEN], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-		pass_on(s);
+		serve_pass_on(s);
 	if (fd < 0)
 		return;
 	if (introduce(s, fd))
@@ -365,10 +365,10 @@ static void on_listen(struct xd_serving *s)
 
 /* ---- the daemon ------------------------------------------------------------------ */
 
-static void take(struct xd_serving *s, const int *fds, uint32_t n)
+static void serve_take(struct xd_serving *s, const int *fds, uint32_t n)
 {
 	if (n < XD_TAKE_PINS || s->taken[XD_TAKE_LISTEN] >= 0 ||
-	    watch(s, fds[XD_TAKE_LISTEN], &s->taken[XD_TAKE_LISTEN])) {
+	    serve_watch(s, fds[XD_TAKE_LISTEN], &s->taken[XD_TAKE_LISTEN])) {
 		xd_fds_close(fds, n);
 		return;
 	}
@@ -377,7 +377,7 @@ static void take(struct xd_serving *s, const int *fds, uint32_t n)
 }
 
 /* The daemon is trusted until it has started. */
-static void steer(struct xd_serving *s, uint32_t served, uint32_t queues)
+static void serve_steer(struct xd_serving *s, uint32_t served, uint32_t queues)
 {
 	int err;
 
@@ -426,16 +426,16 @@ static bool on_daemon(struct xd_serving *s)
 	if (err)
 		return err != -EPIPE && err != -ECONNRESET;
 	if (r.op == XD_HELPER_TAKE) {
-		take(s, fds, n);
+		serve_take(s, fds, n);
 		return true;
 	}
 	if (r.op == XD_HELPER_REPLACE)
-		replace(s, &r, fds, n);
+		serve_replace(s, &r, fds, n);
 	if (r.op == XD_HELPER_ENLARGE)
 		enlarge(fds, n, r.bytes);
 	xd_fds_close(fds, n);
 	if (r.op == XD_HELPER_STEER)
-		steer(s, r.served, r.queues);
+		serve_steer(s, r.served, r.queues);
 	if (r.op == XD_HELPER_SOLICIT)
 		xd_solicit(&s->solicitor, &r);
 	return true;
@@ -489,7 +489,9 @@ int xd_serving_open(struct xd_serving *s, int sock, const char *ifname)
 	s->disconnect = xd_disconnect_open(ifname);
 	if (s->signals < 0 || s->epoll < 0 || xd_solicit_open(&s->solicitor))
 		return -EMFILE;
-	return watch(s, s->sock, &s->sock) || watch(s, s->signals, &s->signals) ? -ENOMEM : 0;
+	return serve_watch(s, s->sock, &s->sock) || serve_watch(s, s->signals, &s->signals)
+		       ? -ENOMEM
+		       : 0;
 }
 
 /* Handles the messages that the daemon sent before its end: TAKE may be among them. */
@@ -501,7 +503,7 @@ static void read_rest(struct xd_serving *s)
 		on_daemon(s);
 }
 
-static bool handle(struct xd_serving *s, void *data)
+static bool serve_handle(struct xd_serving *s, void *data)
 {
 	if (data == &s->signals) {
 		read_rest(s);
@@ -510,7 +512,7 @@ static bool handle(struct xd_serving *s, void *data)
 	if (data == &s->sock)
 		return on_daemon(s);
 	if (data == &s->taken[XD_TAKE_LISTEN])
-		on_listen(s);
+		serve_on_listen(s);
 	else
 		on_ticket(data);
 	return true;
@@ -521,5 +523,5 @@ bool xd_serving_step(struct xd_serving *s, int timeout_ms)
 	struct epoll_event ev;
 	int n = epoll_wait(s->epoll, &ev, 1, timeout_ms);
 
-	return n > 0 ? handle(s, ev.data.ptr) : !n || errno == EINTR;
+	return n > 0 ? serve_handle(s, ev.data.ptr) : !n || errno == EINTR;
 }

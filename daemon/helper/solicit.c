@@ -70,7 +70,7 @@ static bool own_mac(int sock, unsigned int ifindex, uint8_t mac[ETH_ALEN])
  * probe goes to that interface alone: any interface of the host would respond for the address
  * (net.ipv4.conf.*.arp_ignore).
  */
-static void probe(int sock, const struct xd_helper_request *r)
+static void solicit_probe(int sock, const struct xd_helper_request *r)
 {
 	struct ether_arp arp = {
 		.ea_hdr = {
@@ -101,5 +101,5 @@ void xd_solicit(const struct xd_solicitor *s, const struct xd_helper_request *r)
 		return;
 	ask_kernel(s->netlink, r);
 	if (r->family == AF_INET && r->local && s->packet >= 0)
-		probe(s->packet, r);
+		solicit_probe(s->packet, r);
 }

@@ -59,18 +59,18 @@ void xd_count_queues(const char *ifname, uint32_t *rx, uint32_t *tx)
 /* ---- ntuple rules ------------------------------------------------------------------------- */
 
 /* Where the next rule goes: the driver chooses, or the highest location that is free. */
-struct places {
+struct steer_places {
 	bool driver_chooses;
 	uint32_t next;		    /* all locations above are used */
 	struct ethtool_rxnfc *used; /* rule_locs[rule_cnt] */
 };
 
-static int find_places(const char *ifname, struct places *p)
+static int find_places(const char *ifname, struct steer_places *p)
 {
 	struct ethtool_rxnfc count = { .cmd = ETHTOOL_GRXCLSRLCNT };
 	int err = xd_ethtool(ifname, &count);
 
-	*p = (struct places){ .driver_chooses = count.data & RX_CLS_LOC_SPECIAL };
+	*p = (struct steer_places){ .driver_chooses = count.data & RX_CLS_LOC_SPECIAL };
 	if (err || p->driver_chooses)
 		return err;
 	p->used = calloc(1, sizeof(*p->used) + count.rule_cnt * sizeof(uint32_t));
@@ -83,7 +83,7 @@ static int find_places(const char *ifname, struct places *p)
 	return err;
 }
 
-static bool is_used(const struct places *p, uint32_t location)
+static bool is_used(const struct steer_places *p, uint32_t location)
 {
 	for (uint32_t i = 0; i < p->used->rule_cnt; i++)
 		if (p->used->rule_locs[i] == location)
@@ -91,7 +91,7 @@ static bool is_used(const struct places *p, uint32_t location)
 	return false;
 }
 
-static int take_place(struct places *p, uint32_t *location)
+static int take_place(struct steer_places *p, uint32_t *location)
 {
 	*location = RX_CLS_LOC_ANY;
 	if (p->driver_chooses)
@@ -123,7 +123,7 @@ static struct ethtool_rxnfc rule_for(uint32_t flow, uint16_t port, uint16_t mask
 	return rule;
 }
 
-static int add_rule(struct xd_steer *s, struct places *p, struct ethtool_rxnfc *rule)
+static int steer_add_rule(struct xd_steer *s, struct steer_places *p, struct ethtool_rxnfc *rule)
 {
 	int err = s->rules < MAX_RULES ? take_place(p, &rule->fs.location) : -ENOSPC;
 
@@ -134,7 +134,7 @@ static int add_rule(struct xd_steer *s, struct places *p, struct ethtool_rxnfc *
 	return err;
 }
 
-static void remove_rules(struct xd_steer *s)
+static void steer_remove_rules(struct xd_steer *s)
 {
 	while (s->rules) {
 		struct ethtool_rxnfc rule = { .cmd = ETHTOOL_SRXCLSRLDEL };
@@ -153,7 +153,7 @@ static int add_rules(struct xd_steer *s, unsigned int served)
 {
 	static const uint32_t flows[] = { UDP_V4_FLOW, UDP_V6_FLOW };
 	uint16_t ports = (uint16_t)xr_pow2_roundup(served);
-	struct places places;
+	struct steer_places places;
 	int err = find_places(s->ifname, &places);
 
 	for (unsigned int f = 0; f < 2 && !err; f++) {
@@ -161,12 +161,12 @@ static int add_rules(struct xd_steer *s, unsigned int served)
 			struct ethtool_rxnfc rule = rule_for(flows[f], port, ports - 1);
 
 			rule.fs.ring_cookie = port % served;
-			err = add_rule(s, &places, &rule);
+			err = steer_add_rule(s, &places, &rule);
 		}
 	}
 	free(places.used);
 	if (err)
-		remove_rules(s);
+		steer_remove_rules(s);
 	return err;
 }
 
@@ -269,6 +269,6 @@ void xd_steer_stop(struct xd_steer *s)
 		return;
 	if (s->set)
 		restore_table(s);
-	remove_rules(s);
+	steer_remove_rules(s);
 	free_steer(s);
 }

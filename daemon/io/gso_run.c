@@ -8,7 +8,7 @@
 /* The IP packet, and the datagram in it, have 16 bits for their length. */
 #define MAX_DATAGRAM (UINT16_MAX - XR_IPV4_HLEN)
 
-static bool same(const uint8_t *a, const uint8_t *b, uint32_t from, uint32_t end)
+static bool gso_run_same(const uint8_t *a, const uint8_t *b, uint32_t from, uint32_t end)
 {
 	return !memcmp(a + from, b + from, end - from);
 }
@@ -18,16 +18,17 @@ static bool continues_ipv4(const uint8_t *first, const uint8_t *ip, uint32_t ind
 {
 	const struct xr_ipv4 *a = (const struct xr_ipv4 *)first, *b = (const struct xr_ipv4 *)ip;
 
-	return same(first, ip, 0, offsetof(struct xr_ipv4, len)) &&
-	       same(first, ip, offsetof(struct xr_ipv4, frag), offsetof(struct xr_ipv4, check)) &&
-	       same(first, ip, offsetof(struct xr_ipv4, src), XR_IPV4_HLEN) &&
+	return gso_run_same(first, ip, 0, offsetof(struct xr_ipv4, len)) &&
+	       gso_run_same(first, ip, offsetof(struct xr_ipv4, frag),
+			    offsetof(struct xr_ipv4, check)) &&
+	       gso_run_same(first, ip, offsetof(struct xr_ipv4, src), XR_IPV4_HLEN) &&
 	       (uint16_t)(xr_be16(a->id) + index) == xr_be16(b->id);
 }
 
 static bool continues_ipv6(const uint8_t *first, const uint8_t *ip)
 {
-	return same(first, ip, 0, offsetof(struct xr_ipv6, len)) &&
-	       same(first, ip, offsetof(struct xr_ipv6, next_header), XR_IPV6_HLEN);
+	return gso_run_same(first, ip, 0, offsetof(struct xr_ipv6, len)) &&
+	       gso_run_same(first, ip, offsetof(struct xr_ipv6, next_header), XR_IPV6_HLEN);
 }
 
 bool xd_gso_continues_flow(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
@@ -36,12 +37,12 @@ bool xd_gso_continues_flow(const uint8_t *first, const struct xr_meta *a, const 
 	uint32_t ip = a->ip_off, udp = a->bth_off - XR_UDP_HLEN;
 
 	if (b->ip_off != ip || b->bth_off != a->bth_off || b->ip_version != a->ip_version ||
-	    !same(first, next, 0, ip))
+	    !gso_run_same(first, next, 0, ip))
 		return false;
 	if (!(a->ip_version == 4 ? continues_ipv4(first + ip, next + ip, index)
 				 : continues_ipv6(first + ip, next + ip)))
 		return false;
-	return same(first, next, udp, udp + offsetof(struct xr_udp, len));
+	return gso_run_same(first, next, udp, udp + offsetof(struct xr_udp, len));
 }
 
 bool xd_gso_continues(const uint8_t *first, const struct xr_meta *a, const uint8_t *next,
@@ -50,8 +51,8 @@ bool xd_gso_continues(const uint8_t *first, const struct xr_meta *a, const uint8
 	uint32_t bth = a->bth_off;
 
 	return xd_gso_continues_flow(first, a, next, b, index) &&
-	       same(first, next, bth + offsetof(struct xr_bth, fecn_dqpn),
-		    bth + offsetof(struct xr_bth, ack_psn));
+	       gso_run_same(first, next, bth + offsetof(struct xr_bth, fecn_dqpn),
+			    bth + offsetof(struct xr_bth, ack_psn));
 }
 
 /* The kernel segments frames without VLAN tags only. */
@@ -64,7 +65,7 @@ static bool possible(const struct xt_frame *f)
  * Copies what the functions of this file and the ring need, field by field. The processor has just
  * written the fields, and wider reads would wait until the payload before them is in the cache.
  */
-static void keep(struct xt_frame *to, const struct xt_frame *f)
+static void gso_run_keep(struct xt_frame *to, const struct xt_frame *f)
 {
 	for (uint32_t i = 0; i < f->nseg; i++) {
 		to->seg[i].data = f->seg[i].data;
@@ -91,7 +92,7 @@ bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *f)
 				     &f->meta, run->count)) {
 		return false;
 	}
-	keep(&run->frame[run->count++], f);
+	gso_run_keep(&run->frame[run->count++], f);
 	run->total += size;
 	run->ended |= size < run->size;
 	return true;

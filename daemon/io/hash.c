@@ -15,7 +15,7 @@ struct xd_hash_chunk {
 	uint64_t memory[];
 };
 
-static void store(uint64_t *word, uint64_t value)
+static void hash_store(uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
@@ -28,14 +28,14 @@ static void point(struct xd_hash_node **at, struct xd_hash_node *to)
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 /* Frees a node. Its bucket has counted it. */
-static void give(struct xd_hash *h, struct xd_hash_node *n)
+static void hash_give(struct xd_hash *h, struct xd_hash_node *n)
 {
 	point(&n->next, h->free);
 	h->free = n;
 	h->free_count++;
 }
 
-static struct xd_hash_node *take(struct xd_hash *h)
+static struct xd_hash_node *hash_take(struct xd_hash *h)
 {
 	struct xd_hash_node *n = h->free;
 
@@ -44,7 +44,7 @@ static struct xd_hash_node *take(struct xd_hash *h)
 	return n;
 }
 
-static int add_chunk(struct xd_hash *h)
+static int hash_add_chunk(struct xd_hash *h)
 {
 	size_t size = sizeof(struct xd_hash_node) +
 		      (h->key_words + h->value_words) * sizeof(uint64_t);
@@ -55,29 +55,29 @@ static int add_chunk(struct xd_hash *h)
 	chunk->next = h->chunks;
 	h->chunks = chunk;
 	for (uint32_t i = h->chunk_nodes; i--;)
-		give(h, (void *)((char *)chunk->memory + i * size));
+		hash_give(h, (void *)((char *)chunk->memory + i * size));
 	if (h->chunk_nodes < MOST_NODES)
 		h->chunk_nodes *= 2;
 	return 0;
 }
 
 /* Makes sure that n nodes are free. */
-static int reserve(struct xd_hash *h, uint32_t n)
+static int hash_reserve(struct xd_hash *h, uint32_t n)
 {
 	int err = 0;
 
 	while (h->free_count < n && !err)
-		err = add_chunk(h);
+		err = hash_add_chunk(h);
 	return err;
 }
 
-static void fill(const struct xd_hash *h, struct xd_hash_node *n, const uint64_t *key,
-		 const uint64_t *value)
+static void hash_fill(const struct xd_hash *h, struct xd_hash_node *n, const uint64_t *key,
+		      const uint64_t *value)
 {
 	for (uint32_t i = 0; i < h->key_words; i++)
-		store(&n->word[i], key[i]);
+		hash_store(&n->word[i], key[i]);
 	for (uint32_t i = 0; i < h->value_words; i++)
-		store(&n->word[h->key_words + i], value[i]);
+		hash_store(&n->word[h->key_words + i], value[i]);
 }
 
 /* ---- growth ------------------------------------------------------------------------------- */
@@ -102,11 +102,12 @@ static uint32_t chain_length(const struct xd_hash_bucket *b)
 }
 
 /* Copies a node to the head of a chain, which readers do not see yet. */
-static void copy_to(struct xd_hash *h, struct xd_hash_node **chain, const struct xd_hash_node *n)
+static void hash_copy_to(struct xd_hash *h, struct xd_hash_node **chain,
+			 const struct xd_hash_node *n)
 {
-	struct xd_hash_node *copy = take(h);
+	struct xd_hash_node *copy = hash_take(h);
 
-	fill(h, copy, n->word, n->word + h->key_words);
+	hash_fill(h, copy, n->word, n->word + h->key_words);
 	point(&copy->next, *chain);
 	*chain = copy;
 }
@@ -115,7 +116,7 @@ static void copy_to(struct xd_hash *h, struct xd_hash_node **chain, const struct
  * Adds a bucket and moves a part of another one's entries there. Nodes are copied, so that readers
  * find the old chain or the new ones. Without memory, chains become longer instead.
  */
-static void split(struct xd_hash *h)
+static void hash_split(struct xd_hash *h)
 {
 	uint32_t n = h->buckets, top = 1u << (31 - __builtin_clz(n));
 	struct xd_hash_node *stay = NULL, *move = NULL, *old, *next;
@@ -125,35 +126,35 @@ static void split(struct xd_hash *h)
 		return;
 	from = xd_hash_bucket(h, n - top, n);
 	/* one more: as set_new() leaves it */
-	if (reserve(h, chain_length(from) + 1))
+	if (hash_reserve(h, chain_length(from) + 1))
 		return;
 	for (old = from->head; old; old = old->next) {
 		bool moves = xd_hash_of(h, old->word, h->key_words) & top;
 
-		copy_to(h, moves ? &move : &stay, old);
+		hash_copy_to(h, moves ? &move : &stay, old);
 	}
 	to = xd_hash_bucket(h, n, n + 1);
 	old = from->head;
 	point(&to->head, move);
 	__atomic_store_n(&h->buckets, n + 1, __ATOMIC_RELEASE);
 	point(&from->head, stay);
-	store(&from->left, from->left + 1);
+	hash_store(&from->left, from->left + 1);
 	for (; old; old = next) {
 		next = old->next;
-		give(h, old);
+		hash_give(h, old);
 	}
 }
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-static struct xd_hash_bucket *bucket_of(const struct xd_hash *h, const uint64_t *key)
+static struct xd_hash_bucket *hash_bucket_of(const struct xd_hash *h, const uint64_t *key)
 {
 	return xd_hash_bucket(h, xd_hash_of(h, key, h->key_words), h->buckets);
 }
 
 /* Returns the pointer to the node of a key, or to the NULL at the end of its chain. */
-static struct xd_hash_node **find(const struct xd_hash *h, struct xd_hash_bucket *b,
-				  const uint64_t *key)
+static struct xd_hash_node **hash_find(const struct xd_hash *h, struct xd_hash_bucket *b,
+				       const uint64_t *key)
 {
 	struct xd_hash_node **at = &b->head;
 
@@ -163,32 +164,32 @@ static struct xd_hash_node **find(const struct xd_hash *h, struct xd_hash_bucket
 }
 
 /* A node is free: set_new() leaves one, and each replacement frees one. */
-static void replace(struct xd_hash *h, struct xd_hash_bucket *b, struct xd_hash_node **at,
-		    const uint64_t *value)
+static void hash_replace(struct xd_hash *h, struct xd_hash_bucket *b, struct xd_hash_node **at,
+			 const uint64_t *value)
 {
-	struct xd_hash_node *old = *at, *n = take(h);
+	struct xd_hash_node *old = *at, *n = hash_take(h);
 
-	fill(h, n, old->word, value);
+	hash_fill(h, n, old->word, value);
 	point(&n->next, old->next);
 	point(at, n);
-	store(&b->left, b->left + 1);
-	give(h, old);
+	hash_store(&b->left, b->left + 1);
+	hash_give(h, old);
 }
 
 static int set_new(struct xd_hash *h, struct xd_hash_bucket *b, const uint64_t *key,
 		   const uint64_t *value)
 {
 	struct xd_hash_node *n;
-	int err = reserve(h, 2);
+	int err = hash_reserve(h, 2);
 
 	if (err)
 		return err;
-	n = take(h);
-	fill(h, n, key, value);
+	n = hash_take(h);
+	hash_fill(h, n, key, value);
 	point(&n->next, b->head);
 	point(&b->head, n);
 	if (++h->used > h->buckets)
-		split(h);
+		hash_split(h);
 	return 0;
 }
 
@@ -199,10 +200,10 @@ int xd_hash_set(struct xd_hash *h, const uint64_t *key, const uint64_t *value)
 	int err = 0;
 
 	pthread_mutex_lock(&h->lock);
-	b = bucket_of(h, key);
-	at = find(h, b, key);
+	b = hash_bucket_of(h, key);
+	at = hash_find(h, b, key);
 	if (*at)
-		replace(h, b, at, value);
+		hash_replace(h, b, at, value);
 	else
 		err = set_new(h, b, key, value);
 	pthread_mutex_unlock(&h->lock);
@@ -215,13 +216,13 @@ void xd_hash_del(struct xd_hash *h, const uint64_t *key)
 	struct xd_hash_bucket *b;
 
 	pthread_mutex_lock(&h->lock);
-	b = bucket_of(h, key);
-	at = find(h, b, key);
+	b = hash_bucket_of(h, key);
+	at = hash_find(h, b, key);
 	old = *at;
 	if (old) {
 		point(at, old->next);
-		store(&b->left, b->left + 1);
-		give(h, old);
+		hash_store(&b->left, b->left + 1);
+		hash_give(h, old);
 		h->used--;
 	}
 	pthread_mutex_unlock(&h->lock);
@@ -232,7 +233,7 @@ bool xd_hash_find_locked(struct xd_hash *h, const uint64_t *key, uint64_t *value
 	const struct xd_hash_node *n;
 
 	pthread_mutex_lock(&h->lock);
-	n = *find(h, bucket_of(h, key), key);
+	n = *hash_find(h, hash_bucket_of(h, key), key);
 	if (n)
 		memcpy(value, n->word + h->key_words, h->value_words * sizeof(*value));
 	pthread_mutex_unlock(&h->lock);

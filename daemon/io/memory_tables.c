@@ -15,7 +15,7 @@
 
 /* ---- entries ------------------------------------------------------------------------------ */
 
-static int set(struct xd_hash *h, uint32_t number, const void *entry, size_t size)
+static int memory_tables_set(struct xd_hash *h, uint32_t number, const void *entry, size_t size)
 {
 	uint64_t key = number, value[XD_QP_WORDS] = { 0 };
 
@@ -31,27 +31,29 @@ static int del(struct xd_hash *h, uint32_t number)
 	return 0;
 }
 
-static int set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
+static int memory_tables_set_qp(struct xd_tables *t, uint32_t qpn, const struct xr_qp_entry *entry)
 {
-	return set(&xd_memory_tables_of(t)->qps, qpn, entry, sizeof(*entry));
+	return memory_tables_set(&xd_memory_tables_of(t)->qps, qpn, entry, sizeof(*entry));
 }
 
-static int del_qp(struct xd_tables *t, uint32_t qpn)
+static int memory_tables_del_qp(struct xd_tables *t, uint32_t qpn)
 {
 	return del(&xd_memory_tables_of(t)->qps, qpn);
 }
 
-static int set_key(struct xd_tables *t, uint32_t index, const struct xr_key_entry *entry)
+static int memory_tables_set_key(struct xd_tables *t, uint32_t index,
+				 const struct xr_key_entry *entry)
 {
-	return set(&xd_memory_tables_of(t)->keys, index, entry, sizeof(*entry));
+	return memory_tables_set(&xd_memory_tables_of(t)->keys, index, entry, sizeof(*entry));
 }
 
-static int del_key(struct xd_tables *t, uint32_t index)
+static int memory_tables_del_key(struct xd_tables *t, uint32_t index)
 {
 	return del(&xd_memory_tables_of(t)->keys, index);
 }
 
-static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gid_index)
+static int memory_tables_set_addr(struct xd_tables *t, const struct xr_addr *addr,
+				  uint32_t gid_index)
 {
 	uint64_t key[XD_GID_WORDS], value = gid_index;
 
@@ -59,7 +61,7 @@ static int set_addr(struct xd_tables *t, const struct xr_addr *addr, uint32_t gi
 	return xd_hash_set(&xd_memory_tables_of(t)->addrs, key, &value);
 }
 
-static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
+static int memory_tables_del_addr(struct xd_tables *t, const struct xr_addr *addr)
 {
 	uint64_t key[XD_GID_WORDS];
 
@@ -70,20 +72,20 @@ static int del_addr(struct xd_tables *t, const struct xr_addr *addr)
 
 /* ---- counters ----------------------------------------------------------------------------- */
 
-static void add(struct xr_stat *sum, const struct xr_stat *stat)
+static void memory_tables_add(struct xr_stat *sum, const struct xr_stat *stat)
 {
 	sum->packets += xd_counted((const uint64_t *)&stat->packets);
 	sum->bytes += xd_counted((const uint64_t *)&stat->bytes);
 }
 
-static int read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
+static int memory_tables_read_stat(struct xd_tables *t, enum xr_reason reason, struct xr_stat *stat)
 {
 	struct xd_memory_tables *m = xd_memory_tables_of(t);
 
 	pthread_mutex_lock(&m->lock);
 	*stat = m->ended.reason[reason];
 	for (const struct xd_verdict_counts *c = m->counts; c; c = c->next)
-		add(stat, &c->reason[reason]);
+		memory_tables_add(stat, &c->reason[reason]);
 	pthread_mutex_unlock(&m->lock);
 	return 0;
 }
@@ -105,13 +107,13 @@ void xd_memory_tables_leave(struct xd_memory_tables *m, struct xd_verdict_counts
 		at = &(*at)->next;
 	*at = counts->next;
 	for (int i = 0; i < XR_REASON_COUNT; i++)
-		add(&m->ended.reason[i], &counts->reason[i]);
+		memory_tables_add(&m->ended.reason[i], &counts->reason[i]);
 	pthread_mutex_unlock(&m->lock);
 }
 
 /* ---- reports ------------------------------------------------------------------------------ */
 
-static void report_refused(struct xd_tables *t, bool on)
+static void memory_tables_report_refused(struct xd_tables *t, bool on)
 {
 	struct xd_memory_tables *m = xd_memory_tables_of(t);
 
@@ -160,7 +162,8 @@ static uint64_t take_lost(struct xd_memory_tables *m)
 }
 
 /* The lock is not held during fn(), so that no worker waits for it. */
-static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn, void *arg)
+static uint64_t memory_tables_take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn fn,
+					   void *arg)
 {
 	struct xd_memory_tables *m = xd_memory_tables_of(t);
 	uint64_t lost = take_lost(m);
@@ -174,19 +177,19 @@ static uint64_t take_refused(struct xd_tables *t, uint32_t most, xd_refused_fn f
 /* ---- creation ----------------------------------------------------------------------------- */
 
 static const struct xd_tables_ops memory_ops = {
-	.qp_set = set_qp,
-	.qp_del = del_qp,
-	.key_set = set_key,
-	.key_del = del_key,
-	.addr_set = set_addr,
-	.addr_del = del_addr,
-	.stat = read_stat,
-	.report_refused = report_refused,
-	.refused = take_refused,
+	.qp_set = memory_tables_set_qp,
+	.qp_del = memory_tables_del_qp,
+	.key_set = memory_tables_set_key,
+	.key_del = memory_tables_del_key,
+	.addr_set = memory_tables_set_addr,
+	.addr_del = memory_tables_del_addr,
+	.stat = memory_tables_read_stat,
+	.report_refused = memory_tables_report_refused,
+	.refused = memory_tables_take_refused,
 };
 
 /* Pages that no slot uses take no memory. */
-static int map_psns(struct xd_memory_tables *m, uint32_t qps)
+static int memory_tables_map_psns(struct xd_memory_tables *m, uint32_t qps)
 {
 	size_t size = xr_pow2_roundup(qps) * sizeof(struct xr_psn_entry);
 	void *p;
@@ -206,7 +209,7 @@ static int init(struct xd_memory_tables *m, uint32_t qps)
 	int err_keys = xd_hash_init(&m->keys, 1, XD_KEY_WORDS);
 	int err_addrs = xd_hash_init(&m->addrs, XD_GID_WORDS, XD_ADDR_WORDS);
 
-	return err ?: err_keys ?: err_addrs ?: map_psns(m, qps);
+	return err ?: err_keys ?: err_addrs ?: memory_tables_map_psns(m, qps);
 }
 
 int xd_memory_tables_new(uint32_t qps, uint32_t nak_rate, struct xd_tables **tables)

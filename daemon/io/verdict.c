@@ -79,7 +79,8 @@ static __always_inline const struct xr_psn_entry *xr_find_psns(struct xr_view *v
 
 /* ---- verdict ------------------------------------------------------------------------------ */
 
-static void count(struct xd_verdict *v, enum xr_reason reason, uint32_t packets, uint32_t bytes)
+static void verdict_count(struct xd_verdict *v, enum xr_reason reason, uint32_t packets,
+			  uint32_t bytes)
 {
 	struct xr_stat *stat = &v->counts.reason[reason];
 
@@ -89,11 +90,11 @@ static void count(struct xd_verdict *v, enum xr_reason reason, uint32_t packets,
 
 void xd_verdict_pass(struct xd_verdict *v, uint32_t packets, uint32_t bytes)
 {
-	count(v, XR_OK, packets, bytes);
+	verdict_count(v, XR_OK, packets, bytes);
 }
 
-static void report(struct xd_verdict *v, const struct xd_headers *h, const struct xr_packet *pkt,
-		   enum xr_reason reason, uint64_t now)
+static void verdict_report(struct xd_verdict *v, const struct xd_headers *h,
+			   const struct xr_packet *pkt, enum xr_reason reason, uint64_t now)
 {
 	struct xr_refused r;
 
@@ -105,8 +106,8 @@ static void report(struct xd_verdict *v, const struct xd_headers *h, const struc
 	xd_memory_tables_report(v->view.tables, &r);
 }
 
-static enum xr_reason examine(struct xr_view *view, const struct xd_headers *h,
-			      struct xr_packet *pkt)
+static enum xr_reason verdict_examine(struct xr_view *view, const struct xd_headers *h,
+				      struct xr_packet *pkt)
 {
 	struct xr_cursor c = { .pos = h->bytes, .end = h->bytes + h->copied, .left = h->len };
 
@@ -118,7 +119,7 @@ bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 		struct xr_meta *meta)
 {
 	struct xr_packet pkt = { 0 };
-	enum xr_reason reason = examine(&v->view, h, &pkt);
+	enum xr_reason reason = verdict_examine(&v->view, h, &pkt);
 	bool take = xr_is_for_engine(&pkt, reason);
 
 	if (take && xr_actions[reason] == XR_ACT_ANSWER &&
@@ -126,10 +127,10 @@ bool xd_verdict(struct xd_verdict *v, const struct xd_headers *h, uint64_t now,
 		reason = XR_RATE_LIMIT;
 		take = false;
 	}
-	count(v, reason, 1, h->len);
+	verdict_count(v, reason, 1, h->len);
 	xr_fill_meta(meta, &pkt, reason);
 	if (!take && xr_actions[reason] != XR_ACT_PASS && xd_memory_tables_reports(v->view.tables))
-		report(v, h, &pkt, reason, now);
+		verdict_report(v, h, &pkt, reason, now);
 	return take;
 }
 

@@ -62,7 +62,7 @@ static void set_waiting(struct channel *c, bool waiting)
 /* ---- accesses -------------------------------------------------------------------- */
 
 /* Announces that this channel waits, and tries again. */
-static uint16_t wait_for_room(struct channel *c, uint32_t len)
+static uint16_t mover_io_wait_for_room(struct channel *c, uint32_t len)
 {
 	uint16_t i;
 
@@ -90,7 +90,7 @@ struct xt_mem_io *xd_mover_io_new(struct xd_mover *m, void *engine_ctx, uint32_t
 	*pool = &c->pool;
 	i = xd_staging_take(m, len);
 	if (i == NO_PIECE)
-		i = wait_for_room(c, len);
+		i = mover_io_wait_for_room(c, len);
 	if (i == NO_PIECE)
 		return NULL;
 	xd_mover_ref(m);
@@ -124,7 +124,7 @@ static void begin_use(struct xd_mover *m, const struct piece *p)
 	__atomic_store_n(&u->mem, p->io.mem, __ATOMIC_RELEASE);
 }
 
-static void end_use(struct xd_mover *m, const struct piece *p)
+static void mover_io_end_use(struct xd_mover *m, const struct piece *p)
 {
 	__atomic_store_n(&m->use[p - m->piece].mem, NULL, __ATOMIC_RELEASE);
 }
@@ -134,7 +134,7 @@ uint32_t xd_mover_mark(const struct xd_mover *m)
 	return m ? __atomic_load_n(&m->marks, __ATOMIC_RELAXED) : 0;
 }
 
-static bool concerns(const struct use *u, const struct xt_mem *mem, uint32_t mark)
+static bool mover_io_concerns(const struct use *u, const struct xt_mem *mem, uint32_t mark)
 {
 	const struct xt_mem *used = __atomic_load_n(&u->mem, __ATOMIC_ACQUIRE);
 	const struct xt_integrity *through = __atomic_load_n(&u->through, __ATOMIC_RELAXED);
@@ -160,12 +160,12 @@ static bool hangs(const struct xd_mover *m)
 bool xd_mover_in_use(const struct xd_mover *m, const struct xt_mem *mem, uint32_t mark)
 {
 	for (uint32_t i = 0; m && i < XD_STAGING_PIECES; i++)
-		if (concerns(&m->use[i], mem, mark))
+		if (mover_io_concerns(&m->use[i], mem, mark))
 			return !hangs(m);
 	return false;
 }
 
-static void submit(struct xt_mem_io *io, uint64_t addr, uint32_t parts, bool check)
+static void mover_io_submit(struct xt_mem_io *io, uint64_t addr, uint32_t parts, bool check)
 {
 	struct piece *p = (struct piece *)io; /* io is its first member */
 	struct channel *c = p->channel;
@@ -203,7 +203,7 @@ static void submit(struct xt_mem_io *io, uint64_t addr, uint32_t parts, bool che
 
 void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check)
 {
-	submit(io, addr, 0, check);
+	mover_io_submit(io, addr, 0, check);
 }
 
 void xd_mover_io_submit_parts(struct xt_mem_io *io, const struct xt_mem_piece *part, uint32_t n,
@@ -214,7 +214,7 @@ void xd_mover_io_submit_parts(struct xt_mem_io *io, const struct xt_mem_piece *p
 
 	for (i = 0; i < n; i++)
 		list[i] = xd_part(part[i].addr, part[i].len);
-	submit(io, 0, n, check);
+	mover_io_submit(io, 0, n, check);
 }
 
 void xd_movers_begin_round(struct xd_movers *ms, uint32_t worker)
@@ -261,11 +261,11 @@ void xd_mover_io_free(struct xt_mem_io *io)
 
 /* ---- results --------------------------------------------------------------------- */
 
-static void finish(struct channel *c, uint32_t at, int err)
+static void mover_io_finish(struct channel *c, uint32_t at, int err)
 {
 	struct piece *p = &c->mover->piece[c->piece[at]];
 
-	end_use(c->mover, p);
+	mover_io_end_use(c->mover, p);
 	if (p->state == PIECE_DROPPED) {
 		xd_staging_put(p);
 		return;
@@ -279,7 +279,7 @@ static void finish(struct channel *c, uint32_t at, int err)
  * Returns the index behind the last access that was executed. Ends the mover if the index is
  * invalid.
  */
-static uint32_t executed(struct channel *c, bool *ended)
+static uint32_t mover_io_executed(struct channel *c, bool *ended)
 {
 	uint32_t n = __atomic_load_n(&c->ring->executed, __ATOMIC_ACQUIRE);
 
@@ -309,7 +309,7 @@ static void look_at_process(struct channel *c, uint64_t now)
 static bool collect_results(struct channel *c, uint64_t now)
 {
 	bool ended;
-	uint32_t end = executed(c, &ended), at;
+	uint32_t end = mover_io_executed(c, &ended), at;
 
 	if (c->collected == end) {
 		if (c->collected != c->submitted && c->look <= now)
@@ -321,7 +321,7 @@ static bool collect_results(struct channel *c, uint64_t now)
 	while (c->collected != end) {
 		at = c->collected % XD_MOVER_RING;
 		__atomic_store_n(&c->collected, c->collected + 1, __ATOMIC_RELEASE);
-		finish(c, at, ended || c->ring->move[at].err ? -EFAULT : 0);
+		mover_io_finish(c, at, ended || c->ring->move[at].err ? -EFAULT : 0);
 	}
 	return true;
 }

@@ -74,7 +74,7 @@ static int execute_parts(const struct xd_move *m, uint8_t *data)
 	return err;
 }
 
-static int execute(struct xd_move *m)
+static int mover_process_execute(struct xd_move *m)
 {
 	uint8_t *data = (uint8_t *)mover.area + m->data, waiting = XD_MOVE_WAITS;
 	int err = 0;
@@ -110,7 +110,7 @@ static void wake_worker(struct xd_move_ring *ring, int wake_fd)
 		(void)!write(wake_fd, &one, sizeof(one));
 }
 
-static bool serve(struct xd_move_ring *ring, int wake_fd)
+static bool mover_process_serve(struct xd_move_ring *ring, int wake_fd)
 {
 	uint32_t at = ring->executed, end = __atomic_load_n(&ring->submitted, __ATOMIC_ACQUIRE);
 	struct xd_move *m;
@@ -123,7 +123,7 @@ static bool serve(struct xd_move_ring *ring, int wake_fd)
 	xd_proc_new_epoch();
 	while (at != end) {
 		m = &ring->move[at++ % XD_MOVER_RING];
-		m->err = execute(m);
+		m->err = mover_process_execute(m);
 		__atomic_store_n(&ring->executed, at, __ATOMIC_RELEASE);
 		wake_worker(ring, wake_fd);
 	}
@@ -135,7 +135,7 @@ static bool serve_all(void)
 	bool worked = false;
 
 	for (uint32_t i = 0; i < mover.area->rings; i++)
-		worked |= serve(&mover.area->ring[i], mover.wake_fd[i]);
+		worked |= mover_process_serve(&mover.area->ring[i], mover.wake_fd[i]);
 	return worked;
 }
 

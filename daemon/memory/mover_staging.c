@@ -12,7 +12,7 @@ uint8_t *xd_staging_data(struct xd_mover *m, uint32_t i)
 	       (size_t)(i - XD_STAGING_LARGE) * XD_STAGING_SMALL_SIZE;
 }
 
-static uint16_t pop(struct xd_mover *m, uint16_t *list)
+static uint16_t mover_staging_pop(struct xd_mover *m, uint16_t *list)
 {
 	uint16_t i = *list;
 
@@ -27,9 +27,9 @@ uint16_t xd_staging_take(struct xd_mover *m, uint32_t len)
 
 	xt_spin_lock(&m->lock);
 	if (len <= XD_STAGING_SMALL_SIZE)
-		i = pop(m, &m->free_small);
+		i = mover_staging_pop(m, &m->free_small);
 	if (i == NO_PIECE)
-		i = pop(m, &m->free_large);
+		i = mover_staging_pop(m, &m->free_large);
 	xt_spin_unlock(&m->lock);
 	return i;
 }

@@ -66,7 +66,7 @@ static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 	return (fcntl(mem_fd, F_GETFL) & O_ACCMODE) == O_RDWR ? 0 : -EINVAL;
 }
 
-static void give_back(struct xd_proc_quota quota)
+static void proc_give_back(struct xd_proc_quota quota)
 {
 	xd_fds_put(quota.fds, XD_PROC_FDS);
 	xd_fds_put(quota.procs, 1);
@@ -85,7 +85,7 @@ int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_
 	if (!p) {
 		close(fd[0]);
 		close(fd[1]);
-		give_back(quota);
+		proc_give_back(quota);
 		return err ? err : -ENOMEM;
 	}
 	p->refs = 1;
@@ -114,7 +114,7 @@ void xd_proc_put(struct xd_proc *proc)
 	pthread_mutex_destroy(&proc->lock);
 	close(proc->mem_fd);
 	close(proc->maps_fd);
-	give_back(proc->quota);
+	proc_give_back(proc->quota);
 	free(proc);
 }
 

@@ -15,7 +15,7 @@
 #define BUFFER 16384 /* longer than any line: a path has at most 4096 bytes before escaping */
 
 /* Parses a number that is followed by the character `end`. */
-static bool parse_number(const char **at, int base, char end, uint64_t *value)
+static bool proc_maps_parse_number(const char **at, int base, char end, uint64_t *value)
 {
 	char *rest;
 
@@ -27,19 +27,21 @@ static bool parse_number(const char **at, int base, char end, uint64_t *value)
 }
 
 /* Parses one line; returns false if it is malformed. */
-static bool parse_line(const char *line, struct xd_vma *vma)
+static bool proc_maps_parse_line(const char *line, struct xd_vma *vma)
 {
 	uint64_t major, minor;
 	const char *perms;
 
-	if (!parse_number(&line, 16, '-', &vma->start) || !parse_number(&line, 16, ' ', &vma->end))
+	if (!proc_maps_parse_number(&line, 16, '-', &vma->start) ||
+	    !proc_maps_parse_number(&line, 16, ' ', &vma->end))
 		return false;
 	perms = line;
 	if (strnlen(perms, 5) < 5 || perms[4] != ' ')
 		return false;
 	line += 5;
-	if (!parse_number(&line, 16, ' ', &vma->offset) || !parse_number(&line, 16, ':', &major) ||
-	    !parse_number(&line, 16, ' ', &minor) || vma->start >= vma->end)
+	if (!proc_maps_parse_number(&line, 16, ' ', &vma->offset) ||
+	    !proc_maps_parse_number(&line, 16, ':', &major) ||
+	    !proc_maps_parse_number(&line, 16, ' ', &minor) || vma->start >= vma->end)
 		return false;
 	vma->inode = strtoull(line, NULL, 10);
 	vma->readable = perms[0] == 'r';
@@ -63,7 +65,7 @@ static int parse_lines(char *text, size_t *have, vma_fn fn, void *arg)
 
 	while (!err && (nl = memchr(line, '\n', (size_t)(text + *have - line)))) {
 		*nl = '\0';
-		if (!parse_line(line, &vma))
+		if (!proc_maps_parse_line(line, &vma))
 			return -EPROTO;
 		err = fn(arg, &vma);
 		line = nl + 1;
@@ -101,7 +103,7 @@ struct result {
 	size_t count, room;
 };
 
-static int add(void *arg, const struct xd_vma *vma)
+static int proc_maps_add(void *arg, const struct xd_vma *vma)
 {
 	struct result *r = arg;
 	size_t room = r->room ? r->room * 2 : 16;
@@ -169,10 +171,10 @@ static int query_list(int fd, uint64_t at, vma_fn fn, void *arg)
 int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list, size_t *count)
 {
 	struct result r = { .start = start, .end = end };
-	int err = no_query ? -ENOTTY : query_list(maps_fd, start, add, &r);
+	int err = no_query ? -ENOTTY : query_list(maps_fd, start, proc_maps_add, &r);
 
 	if (err == -ENOTTY)
-		err = read_list(maps_fd, add, &r);
+		err = read_list(maps_fd, proc_maps_add, &r);
 	*list = r.list;
 	*count = r.count;
 	return err < 0 ? err : 0;
@@ -216,7 +218,7 @@ static int check_by_query(int maps_fd, uint64_t addr, uint64_t length, bool writ
 /* Adjacent mappings with the same rights are one range: a few dozen for most programs. */
 #define RANGES 512
 
-struct range {
+struct proc_maps_range {
 	uint64_t start, end;
 	bool writable;
 };
@@ -229,16 +231,16 @@ void xd_proc_new_epoch(void)
 }
 
 /* The readable ranges up to the end of the last range that was checked */
-struct snapshot {
+struct proc_maps_snapshot {
 	int fd;
 	uint64_t epoch;
 	uint64_t end;
 	uint32_t count;
-	struct range range[RANGES];
+	struct proc_maps_range range[RANGES];
 };
 
 /* Drops the first half if the table is full: one access needs fewer ranges than are left. */
-static void make_room(struct snapshot *s)
+static void proc_maps_make_room(struct proc_maps_snapshot *s)
 {
 	if (s->count < RANGES)
 		return;
@@ -246,10 +248,10 @@ static void make_room(struct snapshot *s)
 	memmove(s->range, s->range + RANGES / 2, s->count * sizeof(s->range[0]));
 }
 
-static int add_range(void *arg, const struct xd_vma *vma)
+static int proc_maps_add_range(void *arg, const struct xd_vma *vma)
 {
-	struct snapshot *s = arg;
-	struct range *last;
+	struct proc_maps_snapshot *s = arg;
+	struct proc_maps_range *last;
 
 	if (vma->start >= s->end)
 		return 1;
@@ -260,23 +262,23 @@ static int add_range(void *arg, const struct xd_vma *vma)
 		last->end = vma->end;
 		return 0;
 	}
-	make_room(s);
-	s->range[s->count++] = (struct range){ vma->start, vma->end, vma->writable };
+	proc_maps_make_room(s);
+	s->range[s->count++] = (struct proc_maps_range){ vma->start, vma->end, vma->writable };
 	return 0;
 }
 
-static void take_snapshot(struct snapshot *s, int maps_fd, uint64_t end)
+static void take_snapshot(struct proc_maps_snapshot *s, int maps_fd, uint64_t end)
 {
 	s->fd = maps_fd;
 	s->epoch = epoch;
 	s->end = end;
 	s->count = 0;
-	if (read_list(maps_fd, add_range, s) < 0)
+	if (read_list(maps_fd, proc_maps_add_range, s) < 0)
 		s->count = 0;
 }
 
 /* Returns the index of the first range that ends behind an address. */
-static uint32_t find(const struct snapshot *s, uint64_t addr)
+static uint32_t proc_maps_find(const struct proc_maps_snapshot *s, uint64_t addr)
 {
 	uint32_t lo = 0, hi = s->count, mid;
 
@@ -290,9 +292,9 @@ static uint32_t find(const struct snapshot *s, uint64_t addr)
 	return lo;
 }
 
-static bool allows(const struct snapshot *s, uint64_t addr, uint64_t end, bool write)
+static bool allows(const struct proc_maps_snapshot *s, uint64_t addr, uint64_t end, bool write)
 {
-	uint32_t i = find(s, addr);
+	uint32_t i = proc_maps_find(s, addr);
 
 	for (; addr < end; addr = s->range[i++].end) {
 		if (i == s->count || s->range[i].start > addr || (write && !s->range[i].writable))
@@ -308,7 +310,7 @@ static bool allows(const struct snapshot *s, uint64_t addr, uint64_t end, bool w
  */
 static int check_in_epoch(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {
-	static struct snapshot s;
+	static struct proc_maps_snapshot s;
 	uint64_t end = addr + length;
 
 	if (s.fd == maps_fd && s.epoch == epoch && allows(&s, addr, end, write))

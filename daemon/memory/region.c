@@ -51,24 +51,24 @@ int xd_mem_check(const struct xr_mr_segment *segment, uint32_t segments, uint64_
 
 /* ---- null memory ------------------------------------------------------------------ */
 
-static int null_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
-		     size_t len)
+static int region_null_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+			    void *dst, size_t len)
 {
 	memset(dst, 0, len);
 	return 0;
 }
 
-static int null_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-		      const void *src, size_t len)
+static int region_null_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+			     const void *src, size_t len)
 {
 	return 0;
 }
 
-static const struct xt_mem_ops null_ops = { .read = null_read, .write = null_write };
+static const struct xt_mem_ops null_ops = { .read = region_null_read, .write = region_null_write };
 
 /* ---- building -------------------------------------------------------------------- */
 
-struct build {
+struct region_build {
 	struct xd_mem *mem;
 	const struct xd_mem_request *req;
 	/* the mappings of the client's process within the region */
@@ -77,7 +77,7 @@ struct build {
 	bool addressed; /* struct xt_mem_seg, of the segment that is being built */
 };
 
-static const struct xd_vma *find_vma(const struct build *b, const struct xr_mr_segment *s)
+static const struct xd_vma *find_vma(const struct region_build *b, const struct xr_mr_segment *s)
 {
 	size_t i;
 
@@ -87,8 +87,8 @@ static const struct xd_vma *find_vma(const struct build *b, const struct xr_mr_s
 	return NULL;
 }
 
-static int map_segment(struct build *b, const struct xr_mr_segment *s, const struct xd_file *f,
-		       uint8_t **ptr)
+static int map_segment(struct region_build *b, const struct xr_mr_segment *s,
+		       const struct xd_file *f, uint8_t **ptr)
 {
 	struct xd_mem *mem = b->mem;
 	struct xd_mapping *m = &mem->mapping[mem->mappings];
@@ -103,7 +103,7 @@ static int map_segment(struct build *b, const struct xr_mr_segment *s, const str
 	return 0;
 }
 
-static int build_adopted(struct build *b, const struct xr_mr_segment *s, uint8_t **ptr)
+static int build_adopted(struct region_build *b, const struct xr_mr_segment *s, uint8_t **ptr)
 {
 	struct xd_file f;
 	int err = xd_file_check(&f, b->req->fds[s->fd_index], b->mem->writable);
@@ -126,7 +126,7 @@ static void log_unmapped(int err)
 		       strerror(-err));
 }
 
-static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t **ptr)
+static int build_shared(struct region_build *b, const struct xr_mr_segment *s, uint8_t **ptr)
 {
 	const struct xd_vma *vma = find_vma(b, s);
 	struct xd_file f;
@@ -147,7 +147,7 @@ static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t 
  * Returns true if memory that could not be mapped is accessed like private memory instead. Not if
  * the segment is invalid, or if the client itself has not mapped the file (dma-buf: address 0).
  */
-static bool use_proc(const struct build *b, const struct xr_mr_segment *s, int err)
+static bool use_proc(const struct region_build *b, const struct xr_mr_segment *s, int err)
 {
 	struct xd_proc *proc = b->req->proc;
 	struct xd_vma *list;
@@ -162,7 +162,7 @@ static bool use_proc(const struct build *b, const struct xr_mr_segment *s, int e
 	return !err;
 }
 
-static int build_kind(struct build *b, const struct xr_mr_segment *s, uint8_t **ptr)
+static int build_kind(struct region_build *b, const struct xr_mr_segment *s, uint8_t **ptr)
 {
 	int err;
 
@@ -182,7 +182,7 @@ static int build_kind(struct build *b, const struct xr_mr_segment *s, uint8_t **
 	}
 }
 
-static int build_segment(struct build *b, const struct xr_mr_segment *s)
+static int build_segment(struct region_build *b, const struct xr_mr_segment *s)
 {
 	struct xd_mem *mem = b->mem;
 	uint32_t kind = s->kind;
@@ -225,7 +225,7 @@ static bool needs_maps(const struct xd_mem_request *req)
 	return false;
 }
 
-static int build_segments(struct build *b)
+static int build_segments(struct region_build *b)
 {
 	const struct xd_mem_request *req = b->req;
 	uint32_t i;
@@ -284,7 +284,7 @@ uint64_t xd_mem_overhead(uint32_t segments)
 
 int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **out)
 {
-	struct build b = { .req = req };
+	struct region_build b = { .req = req };
 	int err;
 
 	if (req->access & XR_ACCESS_ON_DEMAND)

@@ -26,7 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of writers */
  * the faulting address cannot change, as its mapping is in use. Other slots may change between
  * the two loads, so start is read twice.
  */
-static struct slot *find(uintptr_t addr)
+static struct slot *sigbus_find(uintptr_t addr)
 {
 	uint32_t i, n = __atomic_load_n(&used_end, __ATOMIC_ACQUIRE);
 	uintptr_t start, end;
@@ -48,7 +48,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	struct slot *s;
 
 	xt_guard_fault(info->si_addr);
-	s = find((uintptr_t)info->si_addr);
+	s = sigbus_find((uintptr_t)info->si_addr);
 	if (!s || mmap((void *)s->start, s->end - s->start, PROT_READ | PROT_WRITE, flags, -1, 0) ==
 			  MAP_FAILED)
 		signal(SIGBUS, SIG_DFL); /* the access faults again and ends the process */

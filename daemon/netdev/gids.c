@@ -18,7 +18,7 @@ static bool is_held(const struct xd_net *net, int i)
 	return net->holds[i] || (i && i == net->zero && net->holds[0]);
 }
 
-static bool is_free(const struct xd_net *net, int i)
+static bool gids_is_free(const struct xd_net *net, int i)
 {
 	return !net->used[i] && !is_held(net, i);
 }
@@ -31,10 +31,10 @@ static int index_for(const struct xd_net *net, const struct xr_addr *gid)
 		    xr_gid_equal(&net->gid[i], gid))
 			return i;
 	/* index 0 is reserved for the first link-local address, unless it is another GID already */
-	if (xr_gid_is_link_local(gid) && is_free(net, 0) && !net->zero)
+	if (xr_gid_is_link_local(gid) && gids_is_free(net, 0) && !net->zero)
 		return 0;
 	for (int i = 1; i < XR_GID_TABLE_LEN; i++)
-		if (is_free(net, i))
+		if (gids_is_free(net, i))
 			return i;
 	return -ENOSPC;
 }
@@ -177,7 +177,7 @@ int xd_gids_read(struct xd_net *net, bool *changed)
  * Returns the entry that an index refers to, or -1. Programs use index 0 by default. Without a
  * link-local address (IPv6 is off), it is the same GID as the first other one.
  */
-static int entry_of(const struct xd_net *net, uint32_t index)
+static int gids_entry_of(const struct xd_net *net, uint32_t index)
 {
 	int i;
 
@@ -197,7 +197,7 @@ static int entry_of(const struct xd_net *net, uint32_t index)
 
 bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
 {
-	int i = entry_of(net, index);
+	int i = gids_entry_of(net, index);
 
 	if (i >= 0)
 		*gid = net->gid[i];
@@ -206,7 +206,7 @@ bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
 
 bool xd_net_gid_use(struct xd_net *net, uint32_t index, struct xr_addr *gid)
 {
-	int i = entry_of(net, index);
+	int i = gids_entry_of(net, index);
 
 	if (i > 0 && !index)
 		net->zero = i;
@@ -248,7 +248,7 @@ uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint3
 	int i;
 
 	for (index = 0; index < XR_GID_TABLE_LEN && n < max; index++) {
-		i = entry_of(net, index);
+		i = gids_entry_of(net, index);
 		if (i < 0)
 			continue;
 		entry[n++] = (struct xr_gid_entry){

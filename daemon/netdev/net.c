@@ -173,7 +173,7 @@ int xd_net_join(const struct xd_net *net, const struct xr_addr *group)
 
 /* ---- notifications ------------------------------------------------------------------------- */
 
-static uint32_t hash_of(const struct xd_ip *ip)
+static uint32_t net_hash_of(const struct xd_ip *ip)
 {
 	uint32_t h = 2166136261u; /* FNV-1a */
 
@@ -189,7 +189,7 @@ static void take_neighbour(struct xd_net *net, const struct nlmsghdr *nlh)
 	if (!xd_neighbour_parse(nlh, &n) || n.ifindex != net->link.ifindex)
 		return;
 	xd_resolve_complete(net, &n.ip, n.mac);
-	seen = &net->seen[hash_of(&n.ip)];
+	seen = &net->seen[net_hash_of(&n.ip)];
 	if (!memcmp(seen, &n, sizeof(n)))
 		return;
 	*seen = n;
@@ -280,7 +280,7 @@ static uint64_t guid_of(const uint8_t mac[6])
 	return guid;
 }
 
-static void hash(uint64_t *h, const void *data, size_t len)
+static void net_hash(uint64_t *h, const void *data, size_t len)
 {
 	const uint8_t *b = data;
 
@@ -300,12 +300,12 @@ static uint64_t guid_without_mac(const struct xd_link *link)
 	struct stat st;
 
 	if (f) {
-		hash(&h, boot, fread(boot, 1, sizeof(boot), f));
+		net_hash(&h, boot, fread(boot, 1, sizeof(boot), f));
 		fclose(f);
 	}
 	if (!stat("/proc/self/ns/net", &st))
-		hash(&h, &st.st_ino, sizeof(st.st_ino));
-	hash(&h, link->ifname, strlen(link->ifname));
+		net_hash(&h, &st.st_ino, sizeof(st.st_ino));
+	net_hash(&h, link->ifname, strlen(link->ifname));
 	return htobe64((h & ~(3ull << 56)) | 2ull << 56);
 }
 

@@ -135,7 +135,7 @@ static int route_by_interface(struct xd_net *net, struct xd_ip *ip, const struct
 
 /* ---- source addresses ---------------------------------------------------------------- */
 
-struct source {
+struct resolve_source {
 	unsigned int ifindex; /* 0: no route; with `local` and RTM_F_FIB_MATCH: of that address */
 	struct xd_ip ip;
 	bool local; /* the destination is an address of the host */
@@ -144,7 +144,7 @@ struct source {
 static int on_source(const struct nlmsghdr *nlh, void *arg)
 {
 	const struct rtmsg *rtm = mnl_nlmsg_get_payload(nlh);
-	struct source *s = arg;
+	struct resolve_source *s = arg;
 	const struct nlattr *a;
 
 	s->local = rtm->rtm_type == RTN_LOCAL;
@@ -162,7 +162,7 @@ static int on_source(const struct nlmsghdr *nlh, void *arg)
 
 /* The scope of a link-local address is this interface. */
 static int request_source(struct xd_net *net, const struct xd_ip *dst, uint32_t flags,
-			  struct source *s)
+			  struct resolve_source *s)
 {
 	char buf[512];
 	struct rtmsg *rtm;
@@ -179,7 +179,7 @@ static int request_source(struct xd_net *net, const struct xd_ip *dst, uint32_t 
 int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr *src)
 {
 	struct xd_ip ip = xd_ip_of(dst);
-	struct source s = { 0 };
+	struct resolve_source s = { 0 };
 
 	if (xd_net_gid_index(net, dst) >= 0) {
 		*src = *dst;
@@ -199,7 +199,7 @@ int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr 
 
 static bool is_local(struct xd_net *net, const struct xd_ip *ip)
 {
-	struct source s = { 0 };
+	struct resolve_source s = { 0 };
 
 	return !request_source(net, ip, 0, &s) && s.local;
 }
@@ -207,7 +207,7 @@ static bool is_local(struct xd_net *net, const struct xd_ip *ip)
 /* Finds the MAC of the other interface of this host that has an address. */
 static bool owner_mac(struct xd_net *net, const struct xd_ip *ip, uint8_t mac[6])
 {
-	struct source s = { 0 };
+	struct resolve_source s = { 0 };
 
 	return !request_source(net, ip, RTM_F_FIB_MATCH, &s) && s.local &&
 	       !xd_net_mac_of(net, s.ifindex, mac);
@@ -270,7 +270,7 @@ bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
 	return has_ip && has_mac && ndm->ndm_state & NUD_USABLE;
 }
 
-static void solicit(struct xd_net *net, const struct xd_ip *ip)
+static void resolve_solicit(struct xd_net *net, const struct xd_ip *ip)
 {
 	uint8_t mac[6];
 	bool local = owner_mac(net, ip, mac);
@@ -304,14 +304,14 @@ static bool look_up_neighbour(struct xd_net *net, const struct xd_ip *ip, uint8_
 		return false;
 	/* packets through AF_XDP do not make the kernel verify a stale neighbour */
 	if (l.stale && !net->datagrams)
-		solicit(net, ip);
+		resolve_solicit(net, ip);
 	memcpy(mac, l.neighbour.mac, 6);
 	return true;
 }
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-static struct xt_list *bucket_of(struct xd_net *net, const struct xd_ip *ip)
+static struct xt_list *resolve_bucket_of(struct xd_net *net, const struct xd_ip *ip)
 {
 	uint64_t h = net->hop_seed;
 
@@ -342,7 +342,7 @@ void xd_net_resolve_cancel(struct xd_resolve *r)
 	free(r);
 }
 
-static void finish(struct xd_resolve *r, int err)
+static void resolve_finish(struct xd_resolve *r, int err)
 {
 	struct xd_gid_hold hold = r->hold; /* until the object that has the path holds it */
 	struct xd_net *net = r->net;
@@ -360,7 +360,7 @@ static void finish(struct xd_resolve *r, int err)
  * done() may end a client and cancel other resolves. A next hop may have as many resolves as there
  * are objects, so this takes several turns.
  */
-static void complete(void *arg)
+static void resolve_complete(void *arg)
 {
 	struct xd_net *net = arg;
 	struct xd_resolve *r;
@@ -378,7 +378,7 @@ static void complete(void *arg)
 		}
 		r = (struct xd_resolve *)h->resolves.next;
 		memcpy(r->path.dmac, h->mac, 6);
-		finish(r, h->err);
+		resolve_finish(r, h->err);
 	}
 }
 
@@ -409,14 +409,14 @@ static void retry(void *arg)
 		h->retried = true;
 		if (h->retry_ns < LAST_RETRY_NS)
 			h->retry_ns *= 2;
-		solicit(h->net, &h->ip);
+		resolve_solicit(h->net, &h->ip);
 		xd_timer_arm(h->timer, h->retry_ns);
 	}
 }
 
 void xd_resolve_complete(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6])
 {
-	struct xt_list *bucket = bucket_of(net, ip), *next;
+	struct xt_list *bucket = resolve_bucket_of(net, ip), *next;
 
 	for (struct xt_list *l = bucket->next; l != bucket; l = next) {
 		next = l->next;
@@ -427,7 +427,7 @@ void xd_resolve_complete(struct xd_net *net, const struct xd_ip *ip, const uint8
 
 static struct hop *find_hop(struct xd_net *net, const struct xd_ip *ip)
 {
-	struct xt_list *bucket = bucket_of(net, ip);
+	struct xt_list *bucket = resolve_bucket_of(net, ip);
 
 	for (struct xt_list *l = bucket->next; l != bucket; l = l->next) {
 		if (is_hop((struct hop *)l, ip) && !((struct hop *)l)->retried)
@@ -452,8 +452,8 @@ static struct hop *new_hop(struct xd_net *net, const struct xd_ip *ip)
 	h->until = xd_now() + WAIT_NS;
 	h->retry_ns = FIRST_RETRY_NS;
 	xt_list_init(&h->resolves);
-	xt_list_add_tail(bucket_of(net, ip), &h->link);
-	solicit(net, ip);
+	xt_list_add_tail(resolve_bucket_of(net, ip), &h->link);
+	resolve_solicit(net, ip);
 	xd_timer_arm(h->timer, h->retry_ns);
 	return h;
 }
@@ -465,7 +465,7 @@ int xd_resolve_start(struct xd_net *net)
 		xt_list_init(&net->hops[i]);
 	if (getrandom(&net->hop_seed, sizeof(net->hop_seed), 0) != sizeof(net->hop_seed))
 		return -EIO;
-	net->complete = xd_timer_new(net->loop, complete, net);
+	net->complete = xd_timer_new(net->loop, resolve_complete, net);
 	return net->complete ? 0 : -ENOMEM;
 }
 
@@ -475,7 +475,7 @@ static void fail_all(struct xt_list *hops)
 		struct hop *h = (struct hop *)hops->next;
 
 		while (!xt_list_empty(&h->resolves))
-			finish((struct xd_resolve *)h->resolves.next, -ENODEV);
+			resolve_finish((struct xd_resolve *)h->resolves.next, -ENODEV);
 		free_hop(h);
 	}
 }
@@ -564,14 +564,14 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 	if (!ret && (!needs_mac(net) || look_up_neighbour(net, &ip, r->path.dmac)))
 		ret = 1;
 	if (ret) {
-		finish(r, ret > 0 ? 0 : ret);
+		resolve_finish(r, ret > 0 ? 0 : ret);
 		return NULL;
 	}
 	h = find_hop(net, &ip);
 	if (!h)
 		h = new_hop(net, &ip);
 	if (!h) {
-		finish(r, -ENOMEM);
+		resolve_finish(r, -ENOMEM);
 		return NULL;
 	}
 	xt_list_add_tail(&h->resolves, &r->link);

@@ -52,7 +52,7 @@ static void mover_done(struct xd_client_job *job)
 	xd_walk_begin(job->client->clients, XD_WALK_UNMAP);
 }
 
-static void unmap(struct xd_client *c)
+static void absent_unmap(struct xd_client *c)
 {
 	struct xd_client_memory *m = &c->objects->memory;
 
@@ -71,7 +71,7 @@ static void found(struct xd_client *c)
 	xd_log(XD_NOTICE,
 	       "client %u: memory that it registered has absent pages; its mover accesses it now",
 	       c->id);
-	unmap(c);
+	absent_unmap(c);
 	/* not later: the client can block its jobs */
 	xd_walk_add(c, XD_WALK_UNMAP);
 	if (c->user->is_operator)
@@ -79,10 +79,10 @@ static void found(struct xd_client *c)
 	c->user->unmapped_until = xd_now() + XD_UNMAPPED_NS;
 	for (other = c->clients->first; other; other = other->next)
 		if (other->user == c->user && !other->ending)
-			unmap(other);
+			absent_unmap(other);
 }
 
-static void on_event(void *arg, uint32_t events)
+static void absent_on_event(void *arg, uint32_t events)
 {
 	struct xd_objects *o = arg;
 	struct xd_client_memory *m;
@@ -111,7 +111,8 @@ int xd_absent_start(struct xd_objects *o)
 	o->absent.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (o->absent.fd < 0)
 		return -errno;
-	o->absent.watch = xd_watch_add(o->clients.dev->loop, o->absent.fd, EPOLLIN, on_event, o);
+	o->absent.watch = xd_watch_add(o->clients.dev->loop, o->absent.fd, EPOLLIN, absent_on_event,
+				       o);
 	return o->absent.watch ? 0 : -ENOMEM;
 }
 

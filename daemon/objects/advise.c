@@ -9,8 +9,8 @@
 #include "pd.h"
 
 /* Checks one range. *addr is its address in the client's memory. */
-static int check_advice(struct xd_client *c, const struct xd_pd *pd, const struct xr_sge *range,
-			bool write, uint64_t *addr)
+static int advise_check_advice(struct xd_client *c, const struct xd_pd *pd,
+			       const struct xr_sge *range, bool write, uint64_t *addr)
 {
 	struct xt_key *key = xt_keys_by_index(c->dev->shared.keys, XR_KEY_INDEX(range->lkey));
 	const struct xr_key_entry *e = key ? &key->entry : NULL;
@@ -54,7 +54,7 @@ int xd_do_advise_mr(struct xd_client *c, struct xd_request *req, struct xd_reply
 	xd_reply_body(rep, sizeof(*r) + q->ranges * sizeof(r->addr[0]));
 	r->ranges = q->ranges;
 	for (i = 0; i < q->ranges && !err; i++) {
-		err = check_advice(c, pd, &q->range[i], q->write, &addr);
+		err = advise_check_advice(c, pd, &q->range[i], q->write, &addr);
 		r->addr[i] = addr;
 	}
 	return err;

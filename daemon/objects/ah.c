@@ -30,7 +30,7 @@ struct xt_ahs *xd_client_ahs(struct xd_client *c)
 	return c->objects->ahs;
 }
 
-static int set_path(struct xd_ah *ah, const struct xt_path *path)
+static int ah_set_path(struct xd_ah *ah, const struct xt_path *path)
 {
 	struct xd_client *c = ah->obj.client;
 	const struct xt_path used = xd_path_to_qp(c, path, 0);
@@ -76,7 +76,7 @@ static int create_now(struct xd_client *c, const void *request, const struct xt_
 	xd_net_gid_hold(c->dev->net, &ah->gid, q->attr.sgid_index);
 	ah->pd = pd;
 	pd->obj.refs++;
-	err = set_path(ah, path);
+	err = ah_set_path(ah, path);
 	if (err) {
 		free_ah(&ah->obj);
 		return err;
@@ -96,7 +96,7 @@ int xd_do_create_ah(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* ---- the network changed --------------------------------------------------------- */
 
-static void refreshed(void *arg, int err, const struct xt_path *path)
+static void ah_refreshed(void *arg, int err, const struct xt_path *path)
 {
 	struct xd_ah *ah = arg;
 	const struct xt_path *old = xt_ahs_path(ah->obj.client->objects->ahs, ah->obj.handle);
@@ -111,7 +111,7 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 		return;
 	used = xd_path_to_qp(ah->obj.client, path, 0);
 	/* workers may use the old path in their rounds */
-	if (memcmp(old, &used, sizeof(used)) && !set_path(ah, path))
+	if (memcmp(old, &used, sizeof(used)) && !ah_set_path(ah, path))
 		xd_grace_synchronize(ah->obj.client->dev->workers);
 }
 
@@ -123,7 +123,7 @@ static void refresh_ah(struct xd_object *obj)
 	if (ah->resolve)
 		xd_net_resolve_cancel(ah->resolve);
 	ah->resolve = NULL;
-	resolve = xd_net_resolve(ah->obj.client->dev->net, &ah->attr, refreshed, ah);
+	resolve = xd_net_resolve(ah->obj.client->dev->net, &ah->attr, ah_refreshed, ah);
 	if (resolve)
 		ah->resolve = resolve;
 }

@@ -47,7 +47,7 @@ int xd_do_create_channel(struct xd_client *c, struct xd_request *req, struct xd_
 	return 0;
 }
 
-static void free_channel(struct xd_object *obj)
+static void cq_free_channel(struct xd_object *obj)
 {
 	struct xd_channel *ch = container_of(obj, struct xd_channel, obj);
 
@@ -66,14 +66,14 @@ int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd
 		return -ENOENT;
 	if (ch->obj.refs)
 		return xd_refuse(c, -EBUSY, "the channel is used by %u CQs", ch->obj.refs);
-	free_channel(&ch->obj);
+	cq_free_channel(&ch->obj);
 	return 0;
 }
 
 /* Channels have the limits of CQs. */
 const struct xd_kind_ops xd_channel_ops = {
 	.name = "channels",
-	.free = free_channel,
+	.free = cq_free_channel,
 	.client_limit = offsetof(struct xd_options, client_max_cq),
 	.user_limit = offsetof(struct xd_options, user_max_cq),
 	.device_limit = offsetof(struct xd_options, max_cq),
@@ -159,7 +159,7 @@ static uint32_t worker_for_event(struct xd_cq *cq)
 }
 
 /* A CQ of several workers has a lock, so the others go on. */
-static void check_armed(struct xd_client *c, struct xd_cq *cq)
+static void cq_check_armed(struct xd_client *c, struct xd_cq *cq)
 {
 	uint32_t worker = worker_for_event(cq);
 
@@ -173,7 +173,7 @@ static void check_armed(struct xd_client *c, struct xd_cq *cq)
 #define CATCH_UP_LOOKS 64
 
 /* Returns true if no work was left that could be executed. */
-static bool visit(const struct xd_client *c, const struct xd_qp *qp)
+static bool cq_visit(const struct xd_client *c, const struct xd_qp *qp)
 {
 	uint32_t left;
 
@@ -195,7 +195,7 @@ static void catch_up(const struct xd_cq *cq)
 	struct xd_qp *qp;
 
 	while (looks-- && (qp = xd_object_next(c, XD_QP, &h)))
-		while (visits && qp->send_cq == cq && !visit(c, qp))
+		while (visits && qp->send_cq == cq && !cq_visit(c, qp))
 			visits--;
 }
 
@@ -223,7 +223,7 @@ static void change_ring(struct xd_client *c, struct xd_cq *cq, struct resize_job
 
 	/* workers may use the old ring in their rounds */
 	xd_grace_synchronize(ws);
-	check_armed(c, cq);
+	cq_check_armed(c, cq);
 	xd_shm_free(c, &cq->ring);
 	cq->ring = j->ring;
 	cq->depth = j->move.depth;
@@ -422,13 +422,13 @@ int xd_do_check_cq(struct xd_client *c, struct xd_request *req, struct xd_reply 
 
 	if (!cq)
 		return -ENOENT;
-	check_armed(c, cq);
+	cq_check_armed(c, cq);
 	return 0;
 }
 
 /* ---- destroy ----------------------------------------------------------------------- */
 
-static void end_events(struct xd_cq *cq)
+static void cq_end_events(struct xd_cq *cq)
 {
 	struct xd_workers *workers = cq->obj.client->dev->workers;
 
@@ -441,7 +441,7 @@ static void free_cq(struct xd_object *obj)
 {
 	struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
 
-	end_events(cq);
+	cq_end_events(cq);
 	xd_cq_publish_error(cq);
 	xd_event_end(&cq->completions);
 	xd_event_end(&cq->async);

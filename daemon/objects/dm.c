@@ -14,7 +14,7 @@
 #define PAGE 4096u
 
 /* Bytes that count for the client's limit */
-static uint64_t pages_of(const struct xd_dm *dm)
+static uint64_t dm_pages_of(const struct xd_dm *dm)
 {
 	return (uint64_t)dm->piece.pages * PAGE;
 }
@@ -46,7 +46,7 @@ int xd_do_alloc_dm(struct xd_client *c, struct xd_request *req, struct xd_reply 
 		return err;
 	}
 	dm->length = q->length;
-	c->objects->dm_bytes += pages_of(dm);
+	c->objects->dm_bytes += dm_pages_of(dm);
 	r = XD_REPLY(rep, xr_alloc_dm_rep);
 	r->handle = dm->obj.handle;
 	xd_shm_ref(&dm->piece, &r->memory, rep);
@@ -58,7 +58,7 @@ static void free_dm(struct xd_object *obj)
 	struct xd_dm *dm = container_of(obj, struct xd_dm, obj);
 	struct xd_client *c = obj->client;
 
-	c->objects->dm_bytes -= pages_of(dm);
+	c->objects->dm_bytes -= dm_pages_of(dm);
 	xd_shm_free(c, &dm->piece);
 	xd_object_del(obj);
 	free(dm);

@@ -10,7 +10,7 @@
 #include "qp.h"
 
 /* The client can write to these words, too, and so make itself wait. */
-static bool executed(const struct xr_queue *sq, uint32_t end)
+static bool drain_executed(const struct xr_queue *sq, uint32_t end)
 {
 	return (int32_t)(__atomic_load_n(&sq->consumer, __ATOMIC_ACQUIRE) - end) >= 0;
 }
@@ -21,7 +21,7 @@ void xd_drain_add(struct xd_drain *d, const struct xd_qp *qp)
 
 	uint32_t end = sq ? __atomic_load_n(&sq->producer, __ATOMIC_ACQUIRE) : 0;
 
-	if (!sq || d->n == XD_DRAIN_QPS || executed(sq, end) ||
+	if (!sq || d->n == XD_DRAIN_QPS || drain_executed(sq, end) ||
 	    __atomic_load_n(&sq->word, __ATOMIC_RELAXED) != XR_QPS_RTS)
 		return;
 	d->sq[d->n] = sq;
@@ -36,7 +36,7 @@ void xd_drain_run(struct xd_client_job *job)
 	uint32_t i = 0;
 
 	while (i < d->n && xd_now() < until) {
-		if (executed(d->sq[i], d->end[i]))
+		if (drain_executed(d->sq[i], d->end[i]))
 			i++;
 		else
 			nanosleep(&pause, NULL);

@@ -12,7 +12,7 @@
 #include "daemon/transport/memory/ending.h"
 #include "daemon/transport/transport.h"
 
-static void note(struct xd_ending *e, struct xd_proc *proc, const struct xt_mem *mem)
+static void ending_note(struct xd_ending *e, struct xd_proc *proc, const struct xt_mem *mem)
 {
 	e->proc = xd_proc_get(proc);
 	e->mem = mem;
@@ -21,12 +21,12 @@ static void note(struct xd_ending *e, struct xd_proc *proc, const struct xt_mem 
 
 void xd_ending_region(struct xd_ending *e, const struct xd_mem *mem)
 {
-	note(e, mem ? xd_mem_proc(mem) : NULL, mem ? &mem->xt : NULL);
+	ending_note(e, mem ? xd_mem_proc(mem) : NULL, mem ? &mem->xt : NULL);
 }
 
 void xd_ending_all(struct xd_ending *e, struct xd_proc *proc)
 {
-	note(e, proc, NULL);
+	ending_note(e, proc, NULL);
 }
 
 void xd_ending_qp(struct xd_ending *e, struct xt_qp *qp, uint32_t worker)
@@ -78,7 +78,7 @@ static void pause_run(struct xd_client_job *job)
 	nanosleep(&pause, NULL);
 }
 
-static void ended(struct xd_client *c, struct xd_ending *e)
+static void ending_ended(struct xd_client *c, struct xd_ending *e)
 {
 	xd_proc_put(e->proc);
 	e->then(c, e);
@@ -91,13 +91,13 @@ static void pause_done(struct xd_client_job *job)
 	if (in_use(job->client, e))
 		xd_client_add_next_job(job->client, job);
 	else
-		ended(job->client, e);
+		ending_ended(job->client, e);
 }
 
 void xd_ending_wait(struct xd_client *c, struct xd_ending *e)
 {
 	if (!in_use(c, e)) {
-		ended(c, e);
+		ending_ended(c, e);
 		return;
 	}
 	e->job = (struct xd_client_job){ .run = pause_run, .done = pause_done };

@@ -60,7 +60,7 @@ static void srq_event(struct xt_srq *srq, uint32_t type)
 }
 
 /* The worker of the target may be another one. */
-static const struct xd_qp *handle_of(const struct xd_target *target)
+static const struct xd_qp *engine_events_handle_of(const struct xd_target *target)
 {
 	return __atomic_load_n(&target->handles, __ATOMIC_ACQUIRE);
 }
@@ -71,7 +71,7 @@ static const uint64_t *fault_rules(const struct xt_qp *qp)
 	const struct xd_qp *owner = xt_qp_info(qp)->owner;
 
 	if (owner && xt_qp_info(qp)->type == XR_QPT_XRC_RECV)
-		owner = handle_of(xt_qp_info(qp)->owner);
+		owner = engine_events_handle_of(xt_qp_info(qp)->owner);
 	return owner ? &owner->obj.client->fault_rules : NULL;
 }
 

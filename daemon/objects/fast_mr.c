@@ -18,7 +18,7 @@
 /*
  * Makes the memory of a region: all of the process's memory, of which work requests select pages.
  */
-static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
+static int objects_fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
 {
 	struct xd_bytes bytes = {
 		.memory = max_pages * sizeof(struct xt_mem_seg) +
@@ -43,7 +43,7 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 }
 
 /* Makes the memory of an integrity region, which is that of other regions. */
-static int integrity_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pieces)
+static int fast_mr_integrity_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pieces)
 {
 	struct xd_bytes bytes = {
 		.memory = sizeof(struct xt_integrity) +
@@ -108,7 +108,7 @@ static int new_key(struct xd_client *c, struct xd_mr *mr, uint8_t flags, uint32_
 }
 
 /* Frees a region whose creation failed. */
-static void discard(struct xd_client *c, struct xd_mr *mr)
+static void fast_mr_discard(struct xd_client *c, struct xd_mr *mr)
 {
 	xt_keys_release(c->dev->shared.keys, mr->key);
 	xd_shm_free(c, &mr->lists);
@@ -119,8 +119,8 @@ static void discard(struct xd_client *c, struct xd_mr *mr)
 }
 
 /* room: pages or pieces of a list */
-static int new_region(struct xd_client *c, struct xd_pd *pd, uint8_t flags, uint32_t room,
-		      struct xd_reply *rep)
+static int fast_mr_new_region(struct xd_client *c, struct xd_pd *pd, uint8_t flags, uint32_t room,
+			      struct xd_reply *rep)
 {
 	struct xr_alloc_fast_mr_rep *r;
 	struct xd_mr *mr;
@@ -133,12 +133,12 @@ static int new_region(struct xd_client *c, struct xd_pd *pd, uint8_t flags, uint
 	mr->pd = pd;
 	err = xd_object_add(c, &mr->obj, XD_MR);
 	if (!err)
-		err = flags & XR_KEYF_FAST ? fast_memory(c, mr, room)
-					   : integrity_memory(c, mr, room);
+		err = flags & XR_KEYF_FAST ? objects_fast_memory(c, mr, room)
+					   : fast_mr_integrity_memory(c, mr, room);
 	if (!err)
 		err = new_key(c, mr, flags, room, &value);
 	if (err) {
-		discard(c, mr);
+		fast_mr_discard(c, mr);
 		return err;
 	}
 	pd->obj.refs++;
@@ -159,7 +159,7 @@ int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_r
 	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
 		return xd_refuse(c, -EINVAL, "max_pages %u, 1 to %u", q->max_pages,
 				 XR_FAST_MAX_PAGES);
-	return new_region(c, pd, XR_KEYF_FAST, q->max_pages, rep);
+	return fast_mr_new_region(c, pd, XR_KEYF_FAST, q->max_pages, rep);
 }
 
 int xd_do_alloc_integrity_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -172,5 +172,5 @@ int xd_do_alloc_integrity_mr(struct xd_client *c, struct xd_request *req, struct
 	if (!q->max_pieces || q->max_pieces > XR_INTEGRITY_MAX_PIECES)
 		return xd_refuse(c, -EINVAL, "max_pieces %u, 1 to %u", q->max_pieces,
 				 XR_INTEGRITY_MAX_PIECES);
-	return new_region(c, pd, XR_KEYF_INTEGRITY, q->max_pieces, rep);
+	return fast_mr_new_region(c, pd, XR_KEYF_INTEGRITY, q->max_pieces, rep);
 }

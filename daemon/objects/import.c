@@ -10,7 +10,7 @@
 #include "objects.h"
 #include "pd.h"
 
-static bool has_token(const struct xd_client *c, const uint8_t *token)
+static bool import_has_token(const struct xd_client *c, const uint8_t *token)
 {
 	const struct xd_connection *con = &c->connection;
 	uint8_t differs = 0;
@@ -32,7 +32,8 @@ int xd_import_hello(struct xd_client *c, const struct xd_request *req, const uin
 		if (req->length < sizeof(*q))
 			return xd_refuse(c, -EINVAL, "no token");
 		for (from = c->clients->first; from; from = from->next) {
-			if (from->identity.uid == c->identity.uid && has_token(from, q->token))
+			if (from->identity.uid == c->identity.uid &&
+			    import_has_token(from, q->token))
 				break;
 		}
 		if (!from)

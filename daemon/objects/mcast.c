@@ -36,7 +36,7 @@ struct group_user {
 	struct group_user *next;
 };
 
-static struct xd_group **place_of(struct xd_objects *o, const struct xr_addr *gid)
+static struct xd_group **mcast_place_of(struct xd_objects *o, const struct xr_addr *gid)
 {
 	struct xd_group **at = &o->mcast.first;
 
@@ -47,7 +47,7 @@ static struct xd_group **place_of(struct xd_objects *o, const struct xr_addr *gi
 
 /* ---- membership of the interface ---------------------------------------------------- */
 
-static int join(struct xd_objects *o, struct xd_group *g)
+static int mcast_join(struct xd_objects *o, struct xd_group *g)
 {
 	int err = 0;
 
@@ -66,7 +66,7 @@ static int join(struct xd_objects *o, struct xd_group *g)
 	return err;
 }
 
-static int new_group(struct xd_client *c, const struct xr_addr *gid, struct xd_group **out)
+static int mcast_new_group(struct xd_client *c, const struct xr_addr *gid, struct xd_group **out)
 {
 	struct xd_objects *o = xd_objects_of(c);
 	struct xd_group *g;
@@ -78,7 +78,7 @@ static int new_group(struct xd_client *c, const struct xr_addr *gid, struct xd_g
 	if (!g)
 		return -ENOMEM;
 	g->gid = *gid;
-	err = join(o, g);
+	err = mcast_join(o, g);
 	if (err) {
 		free(g);
 		return err;
@@ -90,7 +90,7 @@ static int new_group(struct xd_client *c, const struct xr_addr *gid, struct xd_g
 	return 0;
 }
 
-static void end_if_empty(struct xd_objects *o, struct xd_group **at)
+static void mcast_end_if_empty(struct xd_objects *o, struct xd_group **at)
 {
 	struct xd_group *g = *at;
 
@@ -106,7 +106,7 @@ static void end_if_empty(struct xd_objects *o, struct xd_group **at)
 
 /* ---- attach and detach ------------------------------------------------------------- */
 
-static struct group_user **user_of(struct xd_group *g, const struct xd_user *user)
+static struct group_user **mcast_user_of(struct xd_group *g, const struct xd_user *user)
 {
 	struct group_user **at = &g->users;
 
@@ -119,7 +119,7 @@ static struct group_user **user_of(struct xd_group *g, const struct xd_user *use
 static int add_to_user(struct xd_client *c, struct xd_group *g)
 {
 	struct xd_user *user = c->user;
-	struct group_user *u = *user_of(g, user);
+	struct group_user *u = *mcast_user_of(g, user);
 
 	if (!u && !user->is_operator && user->groups >= XD_USER_GROUPS)
 		return xd_limit_reached(c, -EDQUOT, "number of multicast groups of a user",
@@ -139,7 +139,7 @@ static int add_to_user(struct xd_client *c, struct xd_group *g)
 
 static void remove_from_user(struct xd_client *c, struct xd_group *g)
 {
-	struct group_user **at = user_of(g, c->user), *u = *at;
+	struct group_user **at = mcast_user_of(g, c->user), *u = *at;
 
 	if (--u->members)
 		return;
@@ -165,21 +165,21 @@ static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
 	return 0;
 }
 
-static int attach(struct xd_qp *qp, const struct xr_addr *gid)
+static int mcast_attach(struct xd_qp *qp, const struct xr_addr *gid)
 {
 	struct xd_client *c = qp->obj.client;
 	struct xd_objects *o = xd_objects_of(c);
-	struct xd_group *g = *place_of(o, gid);
+	struct xd_group *g = *mcast_place_of(o, gid);
 	int err;
 
 	if (!g) {
-		err = new_group(c, gid, &g);
+		err = mcast_new_group(c, gid, &g);
 		if (err)
 			return err;
 	}
 	err = attach_in_engine(qp, g);
 	if (err) {
-		end_if_empty(o, place_of(o, gid));
+		mcast_end_if_empty(o, mcast_place_of(o, gid));
 		return err;
 	}
 	g->members++;
@@ -188,7 +188,7 @@ static int attach(struct xd_qp *qp, const struct xr_addr *gid)
 	return 0;
 }
 
-static void detach(struct xd_qp *qp, struct xd_group **at)
+static void mcast_detach(struct xd_qp *qp, struct xd_group **at)
 {
 	struct xd_client *c = qp->obj.client;
 
@@ -198,7 +198,7 @@ static void detach(struct xd_qp *qp, struct xd_group **at)
 	(*at)->members--;
 	qp->attached--;
 	c->objects->attached--;
-	end_if_empty(xd_objects_of(c), at);
+	mcast_end_if_empty(xd_objects_of(c), at);
 }
 
 void xd_mcast_leave(struct xd_qp *qp)
@@ -208,14 +208,14 @@ void xd_mcast_leave(struct xd_qp *qp)
 
 	while (qp->attached && (g = *at)) {
 		if (xt_group_has(c->dev->shared.groups, &g->gid, qp->xt))
-			detach(qp, at);
+			mcast_detach(qp, at);
 		if (*at == g)
 			at = &g->next;
 	}
 }
 
 /* Only the control thread changes the table of groups, so it can read it while engines run. */
-static bool is_attached(const struct xd_qp *qp, const struct xr_addr *gid)
+static bool mcast_is_attached(const struct xd_qp *qp, const struct xr_addr *gid)
 {
 	return xt_group_has(qp->obj.client->dev->shared.groups, gid, qp->xt);
 }
@@ -238,12 +238,12 @@ int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 			c, -EOPNOTSUPP,
 			"by UDP sockets, groups of interface-local scope (ff01::/16) do not "
 			"reach other hosts, and no group does with --bind address");
-	if (is_attached(qp, &q->gid))
+	if (mcast_is_attached(qp, &q->gid))
 		return 0;
 	if (c->objects->attached >= XD_CLIENT_ATTACHED)
 		return xd_limit_reached(c, -EDQUOT, "number of attached QPs of a client",
 					XD_CLIENT_ATTACHED);
-	return attach(qp, &q->gid);
+	return mcast_attach(qp, &q->gid);
 }
 
 int xd_do_detach_mcast(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -253,9 +253,9 @@ int xd_do_detach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 
 	if (!qp)
 		return -ENOENT;
-	if (!is_attached(qp, &q->gid))
+	if (!mcast_is_attached(qp, &q->gid))
 		return xd_refuse(c, -EINVAL, "the QP is not attached to the group");
-	detach(qp, place_of(xd_objects_of(c), &q->gid));
+	mcast_detach(qp, mcast_place_of(xd_objects_of(c), &q->gid));
 	return 0;
 }
 
@@ -268,7 +268,7 @@ void xd_mcast_each(const struct xd_objects *o, const struct xd_qp *qp,
 	const struct xd_group *g;
 
 	for (g = qp->attached ? o->mcast.first : NULL; g; g = g->next)
-		if (is_attached(qp, &g->gid))
+		if (mcast_is_attached(qp, &g->gid))
 			fn(arg, qp, &g->gid);
 }
 

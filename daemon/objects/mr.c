@@ -59,7 +59,7 @@ static void free_unmapped(struct xd_client *c, struct xd_mr *mr)
 	free(mr);
 }
 
-static void free_run(struct xd_client_job *job)
+static void mr_free_run(struct xd_client_job *job)
 {
 	xd_mem_free(container_of(job, struct xd_mr, unmap)->mem);
 }
@@ -69,11 +69,11 @@ static void free_done(struct xd_client_job *job)
 	free_unmapped(job->client, container_of(job, struct xd_mr, unmap));
 }
 
-static void unused(struct xd_client *c, struct xd_ending *e)
+static void mr_unused(struct xd_client *c, struct xd_ending *e)
 {
 	struct xd_mr *mr = container_of(e, struct xd_mr, ending);
 
-	mr->unmap.run = free_run;
+	mr->unmap.run = mr_free_run;
 	mr->unmap.done = free_done;
 	xd_client_add_job(c, &mr->unmap);
 }
@@ -86,7 +86,7 @@ static void unmap_done(struct xd_client_job *job)
 		free_unmapped(job->client, mr);
 		return;
 	}
-	mr->ending.then = unused;
+	mr->ending.then = mr_unused;
 	xd_ending_wait(job->client, &mr->ending);
 }
 
@@ -312,7 +312,7 @@ struct xd_object *xd_find_key(const struct xd_clients *cs, uint32_t number, uint
 	return obj && obj->kind == kind && obj->client ? obj : NULL;
 }
 
-static uint32_t number_of(const struct xd_object *obj)
+static uint32_t mr_number_of(const struct xd_object *obj)
 {
 	return xt_key_value(container_of(obj, struct xd_mr, obj)->key);
 }
@@ -330,7 +330,7 @@ const struct xd_kind_ops xd_mr_ops = {
 	.detail_list = XR_SHOW_MR_DETAILS,
 	.show_detail = show_mr_detail,
 	.show_view = show_mr_view,
-	.number = number_of,
+	.number = mr_number_of,
 	.find = find_mr,
 	.before_details = settle_usage,
 	.free = free_mr,

@@ -26,7 +26,7 @@
 /* ---- requests -------------------------------------------------------------------- */
 
 /* A registration: the region as requested, and the job that builds it */
-struct build {
+struct mr_register_build {
 	struct xd_client_job job;
 	struct xd_mr *mr;      /* new, or the one to change */
 	bool rereg;	       /* REREG_MR, not REG_MR */
@@ -54,7 +54,7 @@ struct build {
 	struct xd_ending ending; /* REREG_MR: of accesses to the old memory */
 };
 
-static int check_access(struct xd_client *c, uint32_t *access)
+static int mr_register_check_access(struct xd_client *c, uint32_t *access)
 {
 	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
 	if (*access & ~XR_ACCESS_REGION)
@@ -69,7 +69,7 @@ static int check_access(struct xd_client *c, uint32_t *access)
 }
 
 /* Returns the size of the whole pages, which are pinned. */
-static uint64_t pages_of(uint64_t addr, uint64_t length)
+static uint64_t mr_register_pages_of(uint64_t addr, uint64_t length)
 {
 	uint64_t first = addr & ~(uint64_t)(PAGE - 1);
 
@@ -82,22 +82,23 @@ static uint64_t pages_of(uint64_t addr, uint64_t length)
  * Returns the bytes to charge. Memory on demand is not pinned, and device memory was charged when
  * it was allocated.
  */
-static struct xd_bytes cost_of(const struct build *b, const struct xr_reg_mr_req *q)
+static struct xd_bytes cost_of(const struct mr_register_build *b, const struct xr_reg_mr_req *q)
 {
 	struct xd_bytes cost = { .memory = xd_mem_overhead(q->segments) };
 
 	if (!(b->access & XR_ACCESS_ON_DEMAND) && !xd_seg_alone(q->segment, q->segments))
-		cost.pinned = pages_of(b->addr, b->length);
+		cost.pinned = mr_register_pages_of(b->addr, b->length);
 	return cost;
 }
 
-static uint32_t segment_fds(const struct build *b)
+static uint32_t segment_fds(const struct mr_register_build *b)
 {
 	return b->nfds - (b->flags & XR_REGF_PROC_FDS ? 2 : 0);
 }
 
 /* Checks the only segment of a region of device memory or a null region. */
-static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_segment *s)
+static int check_alone(struct xd_client *c, struct mr_register_build *b,
+		       const struct xr_mr_segment *s)
 {
 	if (b->rereg || b->nfds)
 		return xd_refuse(c, -EINVAL,
@@ -118,8 +119,8 @@ static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_
 	return 0;
 }
 
-static int check_request(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
-			 uint32_t length)
+static int mr_register_check_request(struct xd_client *c, struct mr_register_build *b,
+				     const struct xr_reg_mr_req *q, uint32_t length)
 {
 	int err;
 
@@ -140,9 +141,9 @@ static int check_request(struct xd_client *c, struct build *b, const struct xr_r
 	return err;
 }
 
-static struct build *build_new(struct xd_mr *mr, bool rereg)
+static struct mr_register_build *build_new(struct xd_mr *mr, bool rereg)
 {
-	struct build *b = mr ? calloc(1, sizeof(*b)) : NULL;
+	struct mr_register_build *b = mr ? calloc(1, sizeof(*b)) : NULL;
 
 	if (!b)
 		return NULL;
@@ -151,7 +152,7 @@ static struct build *build_new(struct xd_mr *mr, bool rereg)
 	return b;
 }
 
-static void build_free(struct build *b)
+static void build_free(struct mr_register_build *b)
 {
 	if (!b->rereg)
 		free(b->mr);
@@ -162,8 +163,8 @@ static void build_free(struct build *b)
 }
 
 /* Copies what the job needs and takes the descriptors of the request. */
-static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
-		      struct xd_request *req)
+static int fill_build(struct xd_client *c, struct mr_register_build *b,
+		      const struct xr_reg_mr_req *q, struct xd_request *req)
 {
 	size_t list = q->segments * sizeof(q->segment[0]);
 	uint32_t i;
@@ -191,7 +192,7 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 
 static void build_run(struct xd_client_job *job)
 {
-	struct build *b = container_of(job, struct build, job);
+	struct mr_register_build *b = container_of(job, struct mr_register_build, job);
 	const struct xd_identity *id = &job->client->identity;
 	uint32_t n = segment_fds(b), i;
 	struct xd_mem_request req = {
@@ -221,7 +222,7 @@ static void build_run(struct xd_client_job *job)
 
 /* ---- keys ------------------------------------------------------------------------ */
 
-static void set_key(struct xt_key *key, const struct build *b)
+static void mr_register_set_key(struct xt_key *key, const struct mr_register_build *b)
 {
 	key->entry.va = b->iova;
 	key->entry.length = b->length;
@@ -233,7 +234,7 @@ static void set_key(struct xt_key *key, const struct build *b)
 	key->mem = &b->mem->xt;
 }
 
-static int make_key(struct xd_client *c, struct build *b)
+static int mr_register_make_key(struct xd_client *c, struct mr_register_build *b)
 {
 	struct xt_keys *keys = c->dev->shared.keys;
 	struct xd_mr *mr = b->mr;
@@ -242,7 +243,7 @@ static int make_key(struct xd_client *c, struct build *b)
 	mr->key = xt_keys_reserve(keys);
 	if (!mr->key)
 		return -ENOMEM;
-	set_key(mr->key, b);
+	mr_register_set_key(mr->key, b);
 	mr->key->owner = &mr->obj;
 	err = xd_tables_set_key(c->dev->tables, mr->key->index, &mr->key->entry);
 	if (err)
@@ -257,14 +258,14 @@ static int make_key(struct xd_client *c, struct build *b)
  * change of access rights or of the PD keeps the key, as other drivers do. The key is withdrawn,
  * and no engine uses it.
  */
-static int change_key(struct xd_client *c, struct build *b)
+static int change_key(struct xd_client *c, struct mr_register_build *b)
 {
 	struct xt_key *key = b->mr->key;
 	struct xr_key_entry old = key->entry;
 	struct xt_mem *old_mem = key->mem;
 	int err;
 
-	set_key(key, b);
+	mr_register_set_key(key, b);
 	if (b->new_memory)
 		key->entry.variant++;
 	err = xd_tables_set_key(c->dev->tables, key->index, &key->entry);
@@ -278,7 +279,7 @@ static int change_key(struct xd_client *c, struct build *b)
 
 /* ---- after the job --------------------------------------------------------------- */
 
-static void take_values(struct xd_mr *mr, struct build *b)
+static void mr_register_take_values(struct xd_mr *mr, struct mr_register_build *b)
 {
 	mr->access = b->access;
 	mr->addr = b->addr;
@@ -296,7 +297,7 @@ static void take_values(struct xd_mr *mr, struct build *b)
 	b->mr = NULL;
 }
 
-static int finish_reg(struct xd_client *c, struct build *b)
+static int finish_reg(struct xd_client *c, struct mr_register_build *b)
 {
 	int err = xd_object_add(c, &b->mr->obj, XD_MR);
 
@@ -305,17 +306,17 @@ static int finish_reg(struct xd_client *c, struct build *b)
 	if (xd_client_unmapped(c))
 		err = xd_mem_unmap(b->mem);
 	if (!err)
-		err = make_key(c, b);
+		err = mr_register_make_key(c, b);
 	if (err) {
 		xd_object_del(&b->mr->obj);
 		return err;
 	}
-	take_values(b->mr, b);
+	mr_register_take_values(b->mr, b);
 	return 0;
 }
 
-/* Leaves the old memory and its charge in b, for release(). */
-static int finish_rereg(struct xd_client *c, struct build *b)
+/* Leaves the old memory and its charge in b, for mr_register_release(). */
+static int finish_rereg(struct xd_client *c, struct mr_register_build *b)
 {
 	struct xd_mem *old = b->mr->mem;
 	struct xd_bytes charged = b->mr->charged;
@@ -326,13 +327,13 @@ static int finish_rereg(struct xd_client *c, struct build *b)
 	if (err)
 		return err;
 	b->mr->pd->obj.refs--;
-	take_values(b->mr, b);
+	mr_register_take_values(b->mr, b);
 	b->mem = old;
 	b->charged = charged;
 	return 0;
 }
 
-static void reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
+static void objects_reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
 {
 	struct xr_reg_mr_rep *r = XD_REPLY(rep, xr_reg_mr_rep);
 
@@ -343,12 +344,12 @@ static void reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
 
 static void release_run(struct xd_client_job *job)
 {
-	xd_mem_free(container_of(job, struct build, job)->mem);
+	xd_mem_free(container_of(job, struct mr_register_build, job)->mem);
 }
 
 static void release_done(struct xd_client_job *job)
 {
-	struct build *b = container_of(job, struct build, job);
+	struct mr_register_build *b = container_of(job, struct mr_register_build, job);
 	struct xd_client *c = job->client;
 
 	xd_user_uncharge(c, b->charged);
@@ -362,7 +363,7 @@ static bool takes_time(const struct xd_mem *mem)
 }
 
 /* Releases b, with the memory of a failed registration or the memory that a REREG_MR replaced. */
-static void release(struct xd_client *c, struct build *b)
+static void mr_register_release(struct xd_client *c, struct mr_register_build *b)
 {
 	b->job.run = release_run;
 	b->job.done = release_done;
@@ -373,7 +374,7 @@ static void release(struct xd_client *c, struct build *b)
 }
 
 /* Explains why the memory of a region cannot be used. Some errors have explained themselves. */
-static void explain(struct xd_client *c, const struct build *b)
+static void mr_register_explain(struct xd_client *c, const struct mr_register_build *b)
 {
 	const char *what =
 		b->err == -EFAULT ? "is not mapped or not accessible as requested"
@@ -388,19 +389,19 @@ static void explain(struct xd_client *c, const struct build *b)
 }
 
 /* Nothing uses the old memory, or the rights that the region had, any more. */
-static void unused(struct xd_client *c, struct xd_ending *e)
+static void mr_register_unused(struct xd_client *c, struct xd_ending *e)
 {
-	struct build *b = container_of(e, struct build, ending);
+	struct mr_register_build *b = container_of(e, struct mr_register_build, ending);
 	struct xd_reply *rep = xd_reply_start();
 
 	if (!c->ending)
-		reply_mr(b->changed, rep);
-	release(c, b);
+		objects_reply_mr(b->changed, rep);
+	mr_register_release(c, b);
 	xd_reply_send(c, 0, rep);
 }
 
 /* Ends a request that has failed, or a registration. */
-static void end_build(struct xd_client *c, struct build *b, int err)
+static void end_build(struct xd_client *c, struct mr_register_build *b, int err)
 {
 	struct xd_mr *mr = b->mr;
 	struct xd_reply *rep = xd_reply_start();
@@ -408,21 +409,22 @@ static void end_build(struct xd_client *c, struct build *b, int err)
 	if (!err && !c->ending)
 		err = finish_reg(c, b);
 	if (!err && !c->ending)
-		reply_mr(mr, rep);
+		objects_reply_mr(mr, rep);
 	if (b->err)
-		explain(c, b);
-	release(c, b);
+		mr_register_explain(c, b);
+	mr_register_release(c, b);
 	xd_reply_send(c, err, rep);
 }
 
-static void grace_run(struct xd_client_job *job)
+static void mr_register_grace_run(struct xd_client_job *job)
 {
-	xd_grace_wait(job->client->dev->workers, container_of(job, struct build, job)->grace);
+	xd_grace_wait(job->client->dev->workers,
+		      container_of(job, struct mr_register_build, job)->grace);
 }
 
 static void change_done(struct xd_client_job *job)
 {
-	struct build *b = container_of(job, struct build, job);
+	struct mr_register_build *b = container_of(job, struct mr_register_build, job);
 	struct xd_client *c = job->client;
 	struct xd_mr *mr = b->mr;
 	int err = c->ending ? -ECANCELED : finish_rereg(c, b);
@@ -433,12 +435,12 @@ static void change_done(struct xd_client_job *job)
 	}
 	b->changed = mr;
 	xd_ending_region(&b->ending, b->mem);
-	b->ending.then = unused;
+	b->ending.then = mr_register_unused;
 	xd_ending_wait(c, &b->ending);
 }
 
 /* No engine may use the key while it is changed, as its fields are changed one by one. */
-static int start_change(struct xd_client *c, struct build *b)
+static int start_change(struct xd_client *c, struct mr_register_build *b)
 {
 	struct xd_workers *ws = c->dev->workers;
 	struct xt_key *key = b->mr->key;
@@ -446,7 +448,7 @@ static int start_change(struct xd_client *c, struct build *b)
 	if (!xt_keys_withdraw_unbound(c->dev->shared.keys, key))
 		return xd_refuse(c, -EBUSY, "windows are bound to the region");
 	b->grace = xd_grace_mark(ws);
-	b->job.run = grace_run;
+	b->job.run = mr_register_grace_run;
 	b->job.done = change_done;
 	if (xd_grace_over(ws, b->grace))
 		xd_client_do_job(c, &b->job);
@@ -457,7 +459,7 @@ static int start_change(struct xd_client *c, struct build *b)
 
 static void build_done(struct xd_client_job *job)
 {
-	struct build *b = container_of(job, struct build, job);
+	struct mr_register_build *b = container_of(job, struct mr_register_build, job);
 	struct xd_client *c = job->client;
 	int err = b->err;
 
@@ -469,15 +471,15 @@ static void build_done(struct xd_client_job *job)
 		end_build(c, b, err);
 }
 
-static int start_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
-		       struct xd_request *req, uint32_t length)
+static int start_build(struct xd_client *c, struct mr_register_build *b,
+		       const struct xr_reg_mr_req *q, struct xd_request *req, uint32_t length)
 {
-	int err = check_access(c, &b->access);
+	int err = mr_register_check_access(c, &b->access);
 
 	b->nfds = req->nfds;
 	b->flags = q->flags;
 	if (!err)
-		err = check_request(c, b, q, length);
+		err = mr_register_check_request(c, b, q, length);
 	if (err)
 		return err;
 	b->charged = cost_of(b, q);
@@ -507,7 +509,7 @@ int xd_do_reg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *r
 	const struct xr_reg_mr_req *q = req->body;
 	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
 	struct xd_mr *mr;
-	struct build *b;
+	struct mr_register_build *b;
 	int err;
 
 	if (!pd)
@@ -529,7 +531,8 @@ int xd_do_reg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *r
 	return err;
 }
 
-static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rereg_mr_req *q)
+static int fill_rereg(struct xd_client *c, struct mr_register_build *b,
+		      const struct xr_rereg_mr_req *q)
 {
 	const uint32_t known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
 			       IBV_REREG_MR_CHANGE_ACCESS;
@@ -557,7 +560,7 @@ int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	const struct xr_rereg_mr_req *q = req->body;
 	struct xd_mr *mr = xd_object_get(c, XD_MR, q->handle);
 	uint32_t front = offsetof(struct xr_rereg_mr_req, reg);
-	struct build *b;
+	struct mr_register_build *b;
 	int err;
 
 	if (!mr)

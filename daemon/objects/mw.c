@@ -19,7 +19,7 @@
 #include "qp.h"
 
 /* Sets *rkey before the key is published: a program that guesses it can bind the window then. */
-static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
+static int mw_make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
 {
 	struct xt_keys *keys = c->dev->shared.keys;
 	struct xt_key *key = xt_keys_reserve(keys);
@@ -43,14 +43,14 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 }
 
 /* Before engines have ended their rounds, one of them may be about to bind the window. */
-static void grace_run(struct xd_client_job *job)
+static void mw_grace_run(struct xd_client_job *job)
 {
 	xd_grace_wait(job->client->dev->workers,
 		      container_of(job, struct xd_mw, ending.job)->grace);
 }
 
 /* A window of type 2 is in a list of its QP, which belongs to the QP's engine. */
-static void unbind(struct xd_client *c, struct xt_key *key)
+static void mw_unbind(struct xd_client *c, struct xt_key *key)
 {
 	struct xt_qp *xt = xt_qp_by_num(c->dev->shared.qps, key->entry.qpn);
 	const struct xd_qp *qp = xt ? xt_qp_info(xt)->owner : NULL;
@@ -79,7 +79,7 @@ static void grace_done(struct xd_client_job *job)
 	const struct xt_key *region = mw->key->parent;
 
 	xd_ending_region(&mw->ending, region ? (struct xd_mem *)region->mem : NULL);
-	unbind(c, mw->key);
+	mw_unbind(c, mw->key);
 	xd_key_free(c, mw->key);
 	mw->ending.then = freed;
 	xd_ending_wait(c, &mw->ending);
@@ -95,7 +95,7 @@ static void free_window(struct xd_mw *mw, bool reply)
 	xd_object_del(&mw->obj);
 	xt_keys_withdraw(c->dev->shared.keys, mw->key);
 	mw->grace = xd_grace_mark(ws);
-	mw->ending.job.run = grace_run;
+	mw->ending.job.run = mw_grace_run;
 	mw->ending.job.done = grace_done;
 	xd_client_do_job_in_turn(c, &mw->ending.job, !xd_grace_over(ws, mw->grace));
 }
@@ -128,7 +128,7 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	}
 	mw->pd = pd;
 	pd->obj.refs++;
-	err = make_key(c, mw, q->type, &rkey);
+	err = mw_make_key(c, mw, q->type, &rkey);
 	if (err) {
 		pd->obj.refs--;
 		xd_object_del(&mw->obj);
@@ -207,7 +207,7 @@ static void show_mw_view(struct json *j, const void *record, const struct xd_cli
 		xd_show_refused(j, &r->refused);
 }
 
-static uint32_t number_of(const struct xd_object *obj)
+static uint32_t mw_number_of(const struct xd_object *obj)
 {
 	return xt_key_value(container_of(obj, struct xd_mw, obj)->key);
 }
@@ -226,7 +226,7 @@ const struct xd_kind_ops xd_mw_ops = {
 	.detail_list = XR_SHOW_MW_DETAILS,
 	.show_detail = show_mw_detail,
 	.show_view = show_mw_view,
-	.number = number_of,
+	.number = mw_number_of,
 	.find = find_mw,
 	.free = free_mw,
 	.client_limit = offsetof(struct xd_options, client_max_mr),

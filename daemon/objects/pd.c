@@ -8,7 +8,7 @@
 #include "daemon/clients/request.h"
 #include "objects.h"
 
-static int new_id(struct xd_client *c, struct xd_pd_id **out)
+static int pd_new_id(struct xd_client *c, struct xd_pd_id **out)
 {
 	struct xd_pd_id *id = calloc(1, sizeof(*id));
 	int err = id ? xd_table_add(&xd_objects_of(c)->pd_ids, id, &id->number) : -ENOMEM;
@@ -29,7 +29,7 @@ int xd_pd_new(struct xd_client *c, struct xd_pd_id *id, struct xd_pd **out)
 		return -ENOMEM;
 	err = xd_object_add(c, &pd->obj, XD_PD);
 	if (!err && !id)
-		err = new_id(c, &id);
+		err = pd_new_id(c, &id);
 	if (err) {
 		xd_object_del(&pd->obj);
 		free(pd);
@@ -51,7 +51,7 @@ int xd_do_alloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return err;
 }
 
-static void free_pd(struct xd_object *obj)
+static void objects_free_pd(struct xd_object *obj)
 {
 	struct xd_pd *pd = container_of(obj, struct xd_pd, obj);
 
@@ -72,13 +72,13 @@ int xd_do_dealloc_pd(struct xd_client *c, struct xd_request *req, struct xd_repl
 		return -ENOENT;
 	if (pd->obj.refs)
 		return xd_refuse(c, -EBUSY, "%u objects use the PD", pd->obj.refs);
-	free_pd(&pd->obj);
+	objects_free_pd(&pd->obj);
 	return 0;
 }
 
 const struct xd_kind_ops xd_pd_ops = {
 	.name = "pds",
-	.free = free_pd,
+	.free = objects_free_pd,
 	.client_limit = offsetof(struct xd_options, client_max_pd),
 	.user_limit = offsetof(struct xd_options, user_max_pd),
 	.device_limit = offsetof(struct xd_options, max_pd),

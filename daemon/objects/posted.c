@@ -54,7 +54,7 @@ void xd_qp_send_last(struct xd_client *c, struct xd_qp *qp)
 
 /* ---- requests that wait --------------------------------------------------------------- */
 
-struct waiting {
+struct posted_waiting {
 	struct xd_client_job job;
 	struct xt_send_mark mark;
 	uint64_t until;
@@ -84,7 +84,7 @@ static bool sends(const struct xd_qp *qp, const struct xt_send_mark *mark)
 
 static void wait_done(struct xd_client_job *job)
 {
-	struct waiting *w = container_of(job, struct waiting, job);
+	struct posted_waiting *w = container_of(job, struct posted_waiting, job);
 	struct xd_client *c = job->client;
 	struct xd_reply *rep;
 	int err;
@@ -108,7 +108,7 @@ int xd_after_posted(struct xd_qp *qp, const void *request, size_t length, struct
 {
 	struct xd_client *c = qp->obj.client;
 	struct xt_send_mark mark;
-	struct waiting *w = NULL;
+	struct posted_waiting *w = NULL;
 
 	if (xd_qp_send_posted(qp, &mark))
 		w = calloc(1, sizeof(*w) + length);

@@ -116,7 +116,7 @@ static void reply_destroyed(struct xd_client *c, struct xd_ending *e)
 }
 
 /* Replies when no write of the QP is being executed. */
-static int unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
+static int qp_unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
 {
 	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
 	struct destroyed *d = calloc(1, sizeof(*d));
@@ -136,12 +136,12 @@ static int unloaded(struct xd_object *obj, const void *request, struct xd_reply 
 	return XD_LATER;
 }
 
-static int destroy(struct xd_client *c, const void *request, struct xd_reply *rep)
+static int qp_destroy(struct xd_client *c, const void *request, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = request;
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 
-	return xd_after_unload(&qp->obj, NULL, 0, unloaded, rep);
+	return xd_after_unload(&qp->obj, NULL, 0, qp_unloaded, rep);
 }
 
 int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -154,7 +154,7 @@ int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (qp->attached)
 		return xd_refuse(c, -EBUSY, "the QP is attached to %u multicast groups",
 				 qp->attached);
-	return xd_after_posted(qp, q, sizeof(*q), rep, destroy);
+	return xd_after_posted(qp, q, sizeof(*q), rep, qp_destroy);
 }
 
 void xd_qp_free(struct xd_qp *qp)
@@ -185,7 +185,7 @@ void xd_qp_free(struct xd_qp *qp)
 }
 
 /* The client ends. */
-static void free_qp(struct xd_object *obj)
+static void objects_free_qp(struct xd_object *obj)
 {
 	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
 
@@ -193,7 +193,7 @@ static void free_qp(struct xd_object *obj)
 	xd_qp_free(qp);
 }
 
-static uint32_t number_of(const struct xd_object *obj)
+static uint32_t qp_number_of(const struct xd_object *obj)
 {
 	return container_of(obj, struct xd_qp, obj)->qpn;
 }
@@ -220,11 +220,11 @@ const struct xd_kind_ops xd_qp_ops = {
 	.detail_list = XR_SHOW_QP_DETAILS,
 	.show_detail = xd_qp_show_detail,
 	.show_view = xd_qp_show_view,
-	.number = number_of,
+	.number = qp_number_of,
 	.find = find_qp,
 	.refresh = xd_qp_refresh,
 	.unload = xd_qp_unbind_windows,
-	.free = free_qp,
+	.free = objects_free_qp,
 	.client_limit = offsetof(struct xd_options, client_max_qp),
 	.user_limit = offsetof(struct xd_options, user_max_qp),
 	.device_limit = offsetof(struct xd_options, max_qp),

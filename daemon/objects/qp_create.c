@@ -19,7 +19,7 @@
 #include "xrc.h"
 #include "xrc_target.h"
 
-static int check_caps(struct xd_client *c, const struct xr_create_qp_req *q)
+static int qp_create_check_caps(struct xd_client *c, const struct xr_create_qp_req *q)
 {
 	const struct {
 		const char *name;
@@ -47,7 +47,7 @@ static int check_caps(struct xd_client *c, const struct xr_create_qp_req *q)
  * Rounds the requested capabilities up: depths to powers of two, max_inline to what the stride
  * holds.
  */
-static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
+static void qp_create_set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
 	uint32_t room;
 
@@ -66,7 +66,7 @@ static uint32_t sq_stride(const struct xd_qp *qp)
 	return xr_send_stride(qp->max_send_sge, qp->max_inline);
 }
 
-static int alloc_queues(struct xd_client *c, struct xd_qp *qp)
+static int qp_create_alloc_queues(struct xd_client *c, struct xd_qp *qp)
 {
 	int err = xd_ring_alloc(c, qp->max_send_wr, sq_stride(qp), &qp->sq);
 
@@ -86,8 +86,8 @@ static void use_queues(struct xd_workers *ws, struct xd_qp *qp)
 		xd_queue_add_user(ws, &qp->srq->worker, qp->worker, &qp->srq->xt.locked);
 }
 
-static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt,
-			 const struct xt_qp_init *init)
+static int qp_create_add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt,
+				   const struct xt_qp_init *init)
 {
 	struct xd_workers *ws = c->dev->workers;
 	int err;
@@ -111,7 +111,7 @@ static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt
 	return 0;
 }
 
-static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
+static int objects_create_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
 	struct xt_qp_init init = {
 		.type = qp->type,
@@ -150,10 +150,11 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 	if (err)
 		return err;
 	err = xt_qp_new(xd_worker_engine(c->dev->workers, qp->worker), &init, &xt);
-	return err ? err : add_to_engine(c, qp, xt, &init);
+	return err ? err : qp_create_add_to_engine(c, qp, xt, &init);
 }
 
-static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
+static int qp_create_find_parents(struct xd_client *c, struct xd_qp *qp,
+				  const struct xr_create_qp_req *q)
 {
 	qp->pd = xd_object_get(c, XD_PD, q->pd);
 	qp->send_cq = xd_object_get(c, XD_CQ, q->send_cq);
@@ -192,9 +193,9 @@ static uint32_t choose_worker(struct xd_client *c, const struct xd_qp *qp)
 	return xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
 }
 
-static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
+static int objects_build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
-	int err = find_parents(c, qp, q);
+	int err = qp_create_find_parents(c, qp, q);
 
 	if (!err)
 		err = xd_object_add(c, &qp->obj, XD_QP);
@@ -214,9 +215,9 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 	qp->sq_sig_all = !!q->sq_sig_all;
 	qp->worker = choose_worker(c, qp);
 	qp->async = (struct xd_event_source){ .socket = &c->events.async, .cookie = q->cookie };
-	set_caps(qp, q);
-	err = alloc_queues(c, qp);
-	return err ? err : create_in_engine(c, qp);
+	qp_create_set_caps(qp, q);
+	err = qp_create_alloc_queues(c, qp);
+	return err ? err : objects_create_in_engine(c, qp);
 }
 
 /* The reply to CREATE_QP and OPEN_QP */
@@ -289,7 +290,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (q->type == XR_QPT_XRC_RECV)
 		return create_target(c, q, rep);
-	err = check_caps(c, q);
+	err = qp_create_check_caps(c, q);
 	if (!err && q->type == XR_QPT_GSI)
 		/* The owner of QP 1 acts for the host, as does that of a management Q_Key. */
 		err = c->identity.is_operator ? 0 : xd_refuse(c, -EPERM, "QP 1 is for operators");
@@ -298,7 +299,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
-	err = build_qp(c, qp, q);
+	err = objects_build_qp(c, qp, q);
 	if (err) {
 		xd_qp_free(qp);
 		return err;

@@ -25,7 +25,7 @@
  * Updates XDP's entry before the worker can change the QP's state again. Worker paused. The entry
  * of a QP in RESET is deleted after the pause: no worker changes this state.
  */
-static int mirror(struct xd_device *dev, struct xd_qp *qp)
+static int qp_modify_mirror(struct xd_device *dev, struct xd_qp *qp)
 {
 	struct xr_qp_entry entry;
 
@@ -43,8 +43,8 @@ static bool ends_rights(const struct xr_modify_qp_req *q)
 }
 
 /* Changes the QP in its engine. Its worker is paused. */
-static int change(struct xd_device *dev, struct xd_qp *qp, const struct xr_modify_qp_req *q,
-		  const struct xt_path *path)
+static int qp_modify_change(struct xd_device *dev, struct xd_qp *qp,
+			    const struct xr_modify_qp_req *q, const struct xt_path *path)
 {
 	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
 	uint64_t now = xd_now();
@@ -54,7 +54,7 @@ static int change(struct xd_device *dev, struct xd_qp *qp, const struct xr_modif
 	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
 		xt_qp_set_burst(qp->xt, q->max_burst);
 	if (!err) {
-		err = mirror(dev, qp);
+		err = qp_modify_mirror(dev, qp);
 		/* XDP would drop the QP's packets, so move the QP to ERR. */
 		if (err)
 			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
@@ -78,7 +78,7 @@ static void explain_modify(struct xd_client *c, const struct xd_qp *qp,
 }
 
 /* Returns the QP to which a modified one is connected. */
-static uint32_t dest_of(const struct xd_qp *qp, const struct xr_modify_qp_req *q)
+static uint32_t qp_modify_dest_of(const struct xd_qp *qp, const struct xr_modify_qp_req *q)
 {
 	struct xd_workers *workers = qp->obj.client->dev->workers;
 	struct xr_qp_attr attr;
@@ -104,7 +104,7 @@ static int change_in_turns(struct xd_device *dev, struct xd_qp *qp,
 
 	do {
 		xd_worker_pause(dev->workers, qp->worker);
-		err = change(dev, qp, q, path);
+		err = qp_modify_change(dev, qp, q, path);
 		*state = xt_qp_info(qp->xt)->state;
 		/* Other QPs may wait for work that a QP in an error state gives up. */
 		if (!err && *state <= XR_QPS_RTS)
@@ -116,8 +116,8 @@ static int change_in_turns(struct xd_device *dev, struct xd_qp *qp,
 }
 
 /* The windows were unbound. */
-static int reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_qp_req *q,
-		 const struct xt_path *path, uint32_t *state)
+static int qp_modify_reset(struct xd_client *c, struct xd_qp *qp, const struct xr_modify_qp_req *q,
+			   const struct xt_path *path, uint32_t *state)
 {
 	struct xt_qp *sender = xt_loopback_sender(qp->xt);
 	int err = change_in_turns(c->dev, qp, q, path, state);
@@ -148,7 +148,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 
 	xd_qp_publish_changes(qp);
 	if (path) {
-		used = xd_path_to_qp(c, path, dest_of(qp, q));
+		used = xd_path_to_qp(c, path, qp_modify_dest_of(qp, q));
 		path = &used;
 	}
 	err = xd_object_charge(&qp->obj, xt_qp_more_bytes(qp->xt, &q->attr, q->attr_mask));
@@ -157,7 +157,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	if (err)
 		return err;
 	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET)
-		err = reset(c, qp, q, path, &state);
+		err = qp_modify_reset(c, qp, q, path, &state);
 	else
 		err = change_in_turns(c->dev, qp, q, path, &state);
 	if (err == -EAGAIN)
@@ -177,7 +177,7 @@ struct modified {
 	uint32_t state;
 };
 
-static void ended(struct xd_client *c, struct xd_ending *e)
+static void qp_modify_ended(struct xd_client *c, struct xd_ending *e)
 {
 	struct modified *m = container_of(e, struct modified, ending);
 	struct xd_reply *rep = xd_reply_start();
@@ -201,12 +201,12 @@ static int modify_and_wait(struct xd_client *c, const struct xr_modify_qp_req *q
 	}
 	m->state = q->attr.qp_state;
 	xd_ending_qp(&m->ending, qp->xt, qp->worker);
-	m->ending.then = ended;
+	m->ending.then = qp_modify_ended;
 	xd_ending_wait(c, &m->ending);
 	return XD_LATER;
 }
 
-static int unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
+static int qp_modify_unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
 {
 	return modify_and_wait(obj->client, request, rep);
 }
@@ -217,7 +217,7 @@ static int modify_after_posted(struct xd_client *c, const void *request, struct 
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 
 	if (q->attr.qp_state == XR_QPS_RESET)
-		return xd_after_unload(&qp->obj, q, sizeof(*q), unloaded, rep);
+		return xd_after_unload(&qp->obj, q, sizeof(*q), qp_modify_unloaded, rep);
 	return ends_rights(q) ? modify_and_wait(c, q, rep) : modify_now(c, q, NULL, rep);
 }
 
@@ -256,7 +256,7 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* ---- the network changed --------------------------------------------------------- */
 
-static void refreshed(void *arg, int err, const struct xt_path *path)
+static void qp_modify_refreshed(void *arg, int err, const struct xt_path *path)
 {
 	struct xd_qp *qp = arg;
 	struct xd_device *dev = qp->obj.client->dev;
@@ -295,7 +295,7 @@ void xd_qp_refresh(struct xd_object *obj)
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);
 	qp->resolve = NULL;
-	resolve = xd_net_resolve(dev->net, &attr.ah, refreshed, qp);
+	resolve = xd_net_resolve(dev->net, &attr.ah, qp_modify_refreshed, qp);
 	if (resolve)
 		qp->resolve = resolve;
 }

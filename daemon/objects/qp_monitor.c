@@ -66,7 +66,7 @@ static void read_qp(struct xd_qp *qp, struct present *p)
 		       sizeof(p->known.naks[i]));
 }
 
-static struct json *begin(const struct xd_qp *qp, const char *event)
+static struct json *qp_monitor_begin(const struct xd_qp *qp, const char *event)
 {
 	struct json *j = xd_publish_begin(qp->obj.client->clients, event);
 
@@ -77,7 +77,7 @@ static struct json *begin(const struct xd_qp *qp, const char *event)
 	return j;
 }
 
-static void publish(struct json *j, const struct xd_qp *qp)
+static void qp_monitor_publish(struct json *j, const struct xd_qp *qp)
 {
 	xd_publish_client(j, qp->obj.client);
 	xd_publish(qp->obj.client->clients);
@@ -87,7 +87,7 @@ static void publish(struct json *j, const struct xd_qp *qp)
 
 static void publish_count(const struct xd_qp *qp, int nak, uint64_t count)
 {
-	struct json *j = count ? begin(qp, nak < 0 ? "timeout" : "nak") : NULL;
+	struct json *j = count ? qp_monitor_begin(qp, nak < 0 ? "timeout" : "nak") : NULL;
 
 	if (!j)
 		return;
@@ -96,38 +96,38 @@ static void publish_count(const struct xd_qp *qp, int nak, uint64_t count)
 		json_text(j, "nak", naks[nak].nak);
 	}
 	json_number(j, "count", count);
-	publish(j, qp);
+	qp_monitor_publish(j, qp);
 }
 
-static bool is_failure(const struct xt_failure *f)
+static bool qp_monitor_is_failure(const struct xt_failure *f)
 {
 	return f->cause != XT_CAUSE_NONE && f->cause != XT_CAUSE_PROGRAM;
 }
 
-static bool failed(const struct present *p)
+static bool qp_monitor_failed(const struct present *p)
 {
 	return (p->known.state == XR_QPS_ERR || p->known.state == XR_QPS_SQE) &&
-	       is_failure(&p->failure);
+	       qp_monitor_is_failure(&p->failure);
 }
 
-static void publish_state(const struct present *p)
+static void qp_monitor_publish_state(const struct present *p)
 {
 	struct json *j;
 
 	if (p->known.state == p->qp->known.state)
 		return;
-	j = begin(p->qp, failed(p) ? "qp_error" : "qp_state");
+	j = qp_monitor_begin(p->qp, qp_monitor_failed(p) ? "qp_error" : "qp_state");
 	if (!j)
 		return;
 	json_text(j, "from", xd_qp_state_name(p->qp->known.state));
 	json_text(j, "state", xd_qp_state_name(p->known.state));
-	if (failed(p))
+	if (qp_monitor_failed(p))
 		xd_show_failure_cause(j, &p->failure);
 	if (p->dest_qpn) {
 		json_address(j, "peer", &p->peer);
 		json_number(j, "dest_qpn", p->dest_qpn);
 	}
-	publish(j, p->qp);
+	qp_monitor_publish(j, p->qp);
 }
 
 /* Returns true if nothing is known of the QP since there are readers. */
@@ -153,7 +153,7 @@ static void publish_present(const struct present *p)
 	for (int i = 0; i < XD_QP_NAKS; i++)
 		publish_count(p->qp, i, p->known.naks[i] - known->naks[i]);
 	publish_count(p->qp, -1, p->known.timeouts - known->timeouts);
-	publish_state(p);
+	qp_monitor_publish_state(p);
 	p->qp->known = p->known;
 }
 
@@ -172,10 +172,10 @@ void xd_qp_publish_changes(struct xd_qp *qp)
 
 void xd_qp_publish_created(struct xd_qp *qp)
 {
-	struct json *j = begin(qp, "qp_created");
+	struct json *j = qp_monitor_begin(qp, "qp_created");
 
 	if (j)
-		publish(j, qp);
+		qp_monitor_publish(j, qp);
 }
 
 void xd_qp_publish_destroyed(struct xd_qp *qp)
@@ -183,9 +183,9 @@ void xd_qp_publish_destroyed(struct xd_qp *qp)
 	struct json *j;
 
 	xd_qp_publish_changes(qp);
-	j = begin(qp, "qp_destroyed");
+	j = qp_monitor_begin(qp, "qp_destroyed");
 	if (j)
-		publish(j, qp);
+		qp_monitor_publish(j, qp);
 }
 
 /* ---- the log ------------------------------------------------------------------------ */
@@ -198,7 +198,7 @@ void xd_qp_log_failure(const struct xd_qp *qp)
 	const char *status;
 
 	xt_qp_stats(qp->xt, &stats);
-	if (!is_failure(&stats.failure))
+	if (!qp_monitor_is_failure(&stats.failure))
 		return;
 	status = xd_qp_failure_status(&stats.failure);
 	xd_log_about(&about);

@@ -28,7 +28,7 @@ const char *xd_qp_state_name(uint32_t state)
 	return NAME_OF(names, state);
 }
 
-static const char *type_name(uint32_t type, bool gsi)
+static const char *qp_show_type_name(uint32_t type, bool gsi)
 {
 	switch (type) {
 	case XR_QPT_RC:
@@ -48,12 +48,12 @@ static const char *type_name(uint32_t type, bool gsi)
 
 const char *xd_qp_type_name(const struct xd_qp *qp)
 {
-	return type_name(qp->type, qp->gsi);
+	return qp_show_type_name(qp->type, qp->gsi);
 }
 
 const char *xd_qp_type_of(uint32_t type)
 {
-	return type_name(type, false);
+	return qp_show_type_name(type, false);
 }
 
 /* What does not change while the QP exists */
@@ -66,14 +66,14 @@ struct constants {
 };
 
 /* State of the QP in the engine, read in one pause of the worker */
-struct snapshot {
+struct qp_show_snapshot {
 	struct constants constants;
 	struct xr_qp_attr attr;
 	struct xt_path path;
 	struct xt_qp_stats stats;
 };
 
-static void take(const struct xd_qp *qp, struct snapshot *s)
+static void qp_show_take(const struct xd_qp *qp, struct qp_show_snapshot *s)
 {
 	struct xd_workers *workers = qp->obj.client->dev->workers;
 
@@ -96,7 +96,7 @@ static void take(const struct xd_qp *qp, struct snapshot *s)
 	xd_worker_resume_no_wake(workers, qp->worker);
 }
 
-static void put_row(struct json *j, const struct snapshot *s)
+static void qp_show_put_row(struct json *j, const struct qp_show_snapshot *s)
 {
 	const struct constants *c = &s->constants;
 
@@ -121,15 +121,16 @@ static void put_row(struct json *j, const struct snapshot *s)
 void xd_qp_show(struct json *j, struct xd_object *obj)
 {
 	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
-	struct snapshot s;
+	struct qp_show_snapshot s;
 
-	take(qp, &s);
-	put_row(j, &s);
+	qp_show_take(qp, &s);
+	qp_show_put_row(j, &s);
 }
 
 /* ---- detail ---------------------------------------------------------------------- */
 
-static void put_queues(struct json *j, const struct constants *c, const struct xt_qp_stats *s)
+static void qp_show_put_queues(struct json *j, const struct constants *c,
+			       const struct xt_qp_stats *s)
 {
 	static const char *const waits[] = { "nothing", "ACK", "RNR timer", "peer" };
 
@@ -158,7 +159,7 @@ static void put_attributes(struct json *j, const struct xr_qp_attr *a)
 	json_number(j, "rate_limit_kbps", a->rate_limit);
 }
 
-static void put_rtt(struct json *j, const struct xt_qp_stats *s)
+static void qp_show_put_rtt(struct json *j, const struct xt_qp_stats *s)
 {
 	uint32_t i;
 
@@ -259,26 +260,26 @@ void xd_show_failure(struct json *j, const struct xt_failure *f, uint32_t qpn)
 	json_end(j, '}');
 }
 
-static void put_detail(struct json *j, const struct snapshot *s)
+static void qp_show_put_detail(struct json *j, const struct qp_show_snapshot *s)
 {
 	const struct xt_qp_counters *c = &s->stats.counters;
 
-	put_row(j, s);
-	put_queues(j, &s->constants, &s->stats);
+	qp_show_put_row(j, s);
+	qp_show_put_queues(j, &s->constants, &s->stats);
 	put_attributes(j, &s->attr);
 #define X(field) json_number(j, #field, c->field);
 	XT_QP_COUNTERS(X)
 #undef X
-	put_rtt(j, &s->stats);
+	qp_show_put_rtt(j, &s->stats);
 	xd_show_failure(j, &s->stats.failure, 0);
 }
 
 void xd_qp_show_detail(struct json *j, struct xd_object *obj)
 {
-	struct snapshot s;
+	struct qp_show_snapshot s;
 
-	take(container_of(obj, struct xd_qp, obj), &s);
-	put_detail(j, &s);
+	qp_show_take(container_of(obj, struct xd_qp, obj), &s);
+	qp_show_put_detail(j, &s);
 }
 
 /* ---- QPs of direct programs -------------------------------------------------------- */
@@ -294,9 +295,10 @@ void xd_view_failure(const struct xr_view_failure *r, struct xt_failure *f)
 }
 
 /* Numbers that the program has stored: each is shown as it is, and none is an index. */
-static void take_view(const struct xr_view_qp *r, const struct xd_client *c, struct snapshot *s)
+static void take_view(const struct xr_view_qp *r, const struct xd_client *c,
+		      struct qp_show_snapshot *s)
 {
-	*s = (struct snapshot){
+	*s = (struct qp_show_snapshot){
 		.constants = {
 			.type = xd_qp_type_of(r->type),
 			.qpn = r->qpn,
@@ -343,11 +345,11 @@ static void take_view(const struct xr_view_qp *r, const struct xd_client *c, str
 
 void xd_qp_show_view(struct json *j, const void *record, const struct xd_client *c, bool detail)
 {
-	struct snapshot s;
+	struct qp_show_snapshot s;
 
 	take_view(record, c, &s);
 	if (detail)
-		put_detail(j, &s);
+		qp_show_put_detail(j, &s);
 	else
-		put_row(j, &s);
+		qp_show_put_row(j, &s);
 }

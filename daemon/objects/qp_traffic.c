@@ -12,14 +12,14 @@
 #define AT_ONCE 64
 
 /* A target QP of XRC counts for the program that created it, whichever handles are left. */
-static struct xd_program *program_of(const struct xd_qp *qp)
+static struct xd_program *qp_traffic_program_of(const struct xd_qp *qp)
 {
 	return qp->target ? qp->target->program : xd_program_of(qp->obj.client);
 }
 
 void xd_qp_retire(const struct xd_qp *qp)
 {
-	xt_qp_add_traffic(qp->xt, &program_of(qp)->ended);
+	xt_qp_add_traffic(qp->xt, &qp_traffic_program_of(qp)->ended);
 }
 
 struct batch {
@@ -28,7 +28,7 @@ struct batch {
 	struct xd_qp *qp[AT_ONCE];
 };
 
-static void finish(struct batch *b)
+static void qp_traffic_finish(struct batch *b)
 {
 	struct xd_program *p;
 
@@ -36,7 +36,7 @@ static void finish(struct batch *b)
 		return;
 	xd_worker_pause(b->workers, b->worker);
 	for (uint32_t i = 0; i < b->n; i++) {
-		p = program_of(b->qp[i]);
+		p = qp_traffic_program_of(b->qp[i]);
 		xt_qp_add_traffic(b->qp[i]->xt, &p->live);
 		p->qps++;
 	}
@@ -63,10 +63,10 @@ static void sum_worker(struct xd_clients *cs, uint32_t worker)
 				continue;
 			b.qp[b.n++] = qp;
 			if (b.n == AT_ONCE)
-				finish(&b);
+				qp_traffic_finish(&b);
 		}
 	}
-	finish(&b);
+	qp_traffic_finish(&b);
 }
 
 static void clear(struct xd_program *p)

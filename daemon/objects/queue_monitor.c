@@ -7,8 +7,8 @@
 #include "qp.h"
 #include "srq.h"
 
-static void publish(const struct xd_object *obj, const char *event, const char *kind,
-		    const struct xt_queue_error *error)
+static void queue_monitor_publish(const struct xd_object *obj, const char *event, const char *kind,
+				  const struct xt_queue_error *error)
 {
 	struct json *j = xd_publish_begin(obj->client->clients, event);
 	struct xt_failure failure = {
@@ -28,7 +28,8 @@ static void publish(const struct xd_object *obj, const char *event, const char *
  * Returns true if the queue had another error before, and notes this one. What has happened before
  * the first reader is not published.
  */
-static bool is_new(const struct xd_object *obj, const struct xt_queue_error *error, uint64_t *known)
+static bool queue_monitor_is_new(const struct xd_object *obj, const struct xt_queue_error *error,
+				 uint64_t *known)
 {
 	uint64_t at = __atomic_load_n(&error->at, __ATOMIC_ACQUIRE);
 
@@ -40,14 +41,14 @@ static bool is_new(const struct xd_object *obj, const struct xt_queue_error *err
 
 void xd_cq_publish_error(struct xd_cq *cq)
 {
-	if (is_new(&cq->obj, &cq->xt.error, &cq->known_error))
-		publish(&cq->obj, "cq_error", "cq", &cq->xt.error);
+	if (queue_monitor_is_new(&cq->obj, &cq->xt.error, &cq->known_error))
+		queue_monitor_publish(&cq->obj, "cq_error", "cq", &cq->xt.error);
 }
 
 void xd_srq_publish_error(struct xd_srq *srq)
 {
-	if (is_new(&srq->obj, &srq->xt.error, &srq->known_error))
-		publish(&srq->obj, "srq_error", "srq", &srq->xt.error);
+	if (queue_monitor_is_new(&srq->obj, &srq->xt.error, &srq->known_error))
+		queue_monitor_publish(&srq->obj, "srq_error", "srq", &srq->xt.error);
 }
 
 /* Publishes a queue after *handle. Returns false if none is left. */

@@ -12,7 +12,7 @@
 #include "daemon/netdev/net.h"
 
 /* A request that waits for its next hop */
-struct waiting {
+struct resolve_waiting {
 	xd_resolved_fn then;
 	struct xr_addr dgid;
 	struct xd_resolve *resolve;
@@ -25,7 +25,7 @@ bool xd_gid_is_gone(const struct xd_client *c, const struct xr_addr *gid)
 	       xd_faults_hide(xd_workers_faults(c->dev->workers), c->fault_gids, gid);
 }
 
-static int check_address(struct xd_client *c, const struct xr_ah_attr *attr)
+static int resolve_check_address(struct xd_client *c, const struct xr_ah_attr *attr)
 {
 	struct xr_addr gid;
 
@@ -43,7 +43,7 @@ static int check_address(struct xd_client *c, const struct xr_ah_attr *attr)
 }
 
 /* Explains why the next hop was not found. */
-static void explain(struct xd_client *c, int err, const struct xr_addr *dgid)
+static void resolve_explain(struct xd_client *c, int err, const struct xr_addr *dgid)
 {
 	if (err == -EINVAL)
 		xd_refuse(c, err,
@@ -62,23 +62,23 @@ static void explain(struct xd_client *c, int err, const struct xr_addr *dgid)
 			  "the next hop to dgid does not answer ARP or neighbour discovery");
 }
 
-static void cancel(struct xd_client *c)
+static void resolve_cancel(struct xd_client *c)
 {
-	struct waiting *w = c->connection.waiting;
+	struct resolve_waiting *w = c->connection.waiting;
 
 	xd_net_resolve_cancel(w->resolve);
 	xd_request_wake(c);
 	free(w);
 }
 
-static void resolved(void *arg, int err, const struct xt_path *path)
+static void resolve_resolved(void *arg, int err, const struct xt_path *path)
 {
 	struct xd_client *c = arg;
-	struct waiting *w = c->connection.waiting;
+	struct resolve_waiting *w = c->connection.waiting;
 	struct xd_reply *rep = xd_reply_start();
 
 	if (err)
-		explain(c, err, &w->dgid);
+		resolve_explain(c, err, &w->dgid);
 	else
 		err = w->then(c, w->request, path, rep);
 	xd_request_wake(c);
@@ -87,7 +87,7 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 }
 
 /* Returns the user of a QP of this device, that of the client if there is no such QP. */
-static uint32_t user_of(const struct xd_client *c, uint32_t qpn)
+static uint32_t resolve_user_of(const struct xd_client *c, uint32_t qpn)
 {
 	const struct xt_qp *qp = qpn ? xt_qp_by_num(c->dev->shared.qps, qpn) : NULL;
 	const struct xd_object *obj = qp ? xt_qp_info(qp)->owner : NULL;
@@ -96,7 +96,7 @@ static uint32_t user_of(const struct xd_client *c, uint32_t qpn)
 							      : c->identity.uid;
 }
 
-static bool is_of_slot(const struct xd_client *c, uint32_t qpn)
+static bool resolve_is_of_slot(const struct xd_client *c, uint32_t qpn)
 {
 	struct xd_slots_state slots;
 	uint32_t slot;
@@ -111,10 +111,10 @@ struct xt_path xd_path_to_qp(const struct xd_client *c, const struct xt_path *pa
 	const struct xd_faults *f = xd_workers_faults(c->dev->workers);
 	struct xt_path p = *path;
 
-	if (p.loopback && is_of_slot(c, dest_qpn))
+	if (p.loopback && resolve_is_of_slot(c, dest_qpn))
 		p.loopback = false;
 	else if ((p.loopback || xt_is_group(&p.dgid)) && xd_faults_of_user(f, c->identity.uid) &&
-		 xd_faults_of_user(f, user_of(c, dest_qpn)))
+		 xd_faults_of_user(f, resolve_user_of(c, dest_qpn)))
 		xd_path_to_self(&p);
 	return p;
 }
@@ -122,9 +122,9 @@ struct xt_path xd_path_to_qp(const struct xd_client *c, const struct xt_path *pa
 int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
 		     size_t length, xd_resolved_fn then)
 {
-	int err = check_address(c, attr);
+	int err = resolve_check_address(c, attr);
 	struct xd_resolve *resolve;
-	struct waiting *w;
+	struct resolve_waiting *w;
 
 	if (err)
 		return err;
@@ -134,9 +134,9 @@ int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const v
 	w->then = then;
 	w->dgid = attr->dgid;
 	memcpy(w->request, request, length);
-	xd_request_wait(c, cancel, w);
-	/* If the path is known already, resolved() is called at once, and frees w. */
-	resolve = xd_net_resolve(c->dev->net, attr, resolved, c);
+	xd_request_wait(c, resolve_cancel, w);
+	/* If the path is known already, resolve_resolved() is called at once, and frees w. */
+	resolve = xd_net_resolve(c->dev->net, attr, resolve_resolved, c);
 	if (resolve)
 		w->resolve = resolve;
 	return XD_LATER;

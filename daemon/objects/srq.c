@@ -25,7 +25,7 @@
 /* ---- create ---------------------------------------------------------------------- */
 
 /* An XRC SRQ serves target QPs of all workers. */
-static int give_number(struct xd_client *c, struct xd_srq *srq)
+static int srq_give_number(struct xd_client *c, struct xd_srq *srq)
 {
 	struct xt_numbers *srqs = c->dev->shared.srqs;
 	struct xd_workers *ws = c->dev->workers;
@@ -94,7 +94,7 @@ static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_cr
 		return err;
 	xt_srq_init(&srq->xt, srq->ring.ptr, srq->max_wr, srq->max_sge, srq->pd->id->number);
 	srq->xt.owner = srq;
-	return srq->xrcd ? give_number(c, srq) : 0;
+	return srq->xrcd ? srq_give_number(c, srq) : 0;
 }
 
 int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -134,8 +134,8 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 /* ---- modify and query -------------------------------------------------------------- */
 
-static int check_modify(struct xd_client *c, const struct xd_srq *srq,
-			const struct xr_modify_srq_req *q)
+static int srq_check_modify(struct xd_client *c, const struct xd_srq *srq,
+			    const struct xr_modify_srq_req *q)
 {
 	uint32_t max_wr = srq->max_wr;
 
@@ -151,7 +151,7 @@ static int check_modify(struct xd_client *c, const struct xd_srq *srq,
 	return 0;
 }
 
-static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
+static int srq_resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 {
 	struct xd_workers *ws = c->dev->workers;
 	struct xt_srq_move move;
@@ -179,7 +179,7 @@ static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 	return 0;
 }
 
-static void arm(struct xd_client *c, struct xd_srq *srq, uint32_t limit)
+static void srq_arm(struct xd_client *c, struct xd_srq *srq, uint32_t limit)
 {
 	bool reached;
 
@@ -199,13 +199,13 @@ int xd_do_modify_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!srq)
 		return -ENOENT;
-	err = check_modify(c, srq, q);
+	err = srq_check_modify(c, srq, q);
 	if (!err && q->mask & IBV_SRQ_MAX_WR)
-		err = resize(c, srq, xr_pow2_roundup(q->max_wr));
+		err = srq_resize(c, srq, xr_pow2_roundup(q->max_wr));
 	if (err)
 		return err;
 	if (q->mask & IBV_SRQ_LIMIT)
-		arm(c, srq, q->limit);
+		srq_arm(c, srq, q->limit);
 	r = XD_REPLY(rep, xr_modify_srq_rep);
 	r->max_wr = srq->max_wr;
 	if (q->mask & IBV_SRQ_MAX_WR)
@@ -294,7 +294,7 @@ static void put_srq(struct json *j, const struct xr_view_srq *r, const struct xd
 	json_text(j, "path", path);
 }
 
-static void put_detail(struct json *j, const struct xr_view_srq *r)
+static void srq_put_detail(struct json *j, const struct xr_view_srq *r)
 {
 	struct xt_failure failure;
 
@@ -344,7 +344,7 @@ static void show_srq_detail(struct json *j, struct xd_object *obj)
 	const struct xr_view_srq r = snapshot(container_of(obj, struct xd_srq, obj));
 
 	put_srq(j, &r, obj->client, "daemon");
-	put_detail(j, &r);
+	srq_put_detail(j, &r);
 }
 
 static void show_srq_view(struct json *j, const void *record, const struct xd_client *c,
@@ -352,7 +352,7 @@ static void show_srq_view(struct json *j, const void *record, const struct xd_cl
 {
 	put_srq(j, record, c, "direct");
 	if (detail)
-		put_detail(j, record);
+		srq_put_detail(j, record);
 }
 
 const struct xd_kind_ops xd_srq_ops = {

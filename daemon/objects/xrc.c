@@ -24,7 +24,7 @@ static struct xd_xrc_domain *find_domain(struct xd_objects *o, const struct stat
 	return d;
 }
 
-static void link_file(struct xd_objects *o, struct xd_xrc_domain *d, const struct stat *st)
+static void xrc_link_file(struct xd_objects *o, struct xd_xrc_domain *d, const struct stat *st)
 {
 	d->dev = st->st_dev;
 	d->inode = st->st_ino;
@@ -35,7 +35,7 @@ static void link_file(struct xd_objects *o, struct xd_xrc_domain *d, const struc
 	o->xrc_files = d;
 }
 
-static void unlink_file(struct xd_xrc_domain *d)
+static void xrc_unlink_file(struct xd_xrc_domain *d)
 {
 	*d->pprev = d->next;
 	if (d->next)
@@ -53,7 +53,7 @@ static struct xd_xrc_domain *new_domain(struct xd_objects *o, int fd, const stru
 	}
 	d->fd = fd;
 	if (fd >= 0)
-		link_file(o, d, st);
+		xrc_link_file(o, d, st);
 	return d;
 }
 
@@ -63,7 +63,7 @@ static void put_domain(struct xd_client *c, struct xd_xrc_domain *d)
 		return;
 	xd_table_del(&xd_objects_of(c)->xrc_domains, d->number);
 	if (d->fd >= 0) {
-		unlink_file(d);
+		xrc_unlink_file(d);
 		xd_client_close_fds(c, &d->fd, 1);
 	}
 	free(d);

@@ -50,7 +50,7 @@ static bool is_loopback_v6(const uint8_t *p)
 	return !memcmp(p, one, sizeof(one));
 }
 
-static const uint8_t *bytes_of(const union xd_cm_addr *a)
+static const uint8_t *address_bytes_of(const union xd_cm_addr *a)
 {
 	return a->sa.sa_family == AF_IB ? a->ib.gid.raw : a->in6.sin6_addr.s6_addr;
 }
@@ -60,14 +60,14 @@ bool xd_cm_addr_is_zero(const union xd_cm_addr *a)
 {
 	if (a->sa.sa_family == AF_INET)
 		return !(ntohl(a->in.sin_addr.s_addr) >> 24);
-	return is_zero_v6(bytes_of(a));
+	return is_zero_v6(address_bytes_of(a));
 }
 
 bool xd_cm_addr_is_loopback(const union xd_cm_addr *a)
 {
 	if (a->sa.sa_family == AF_INET)
 		return ntohl(a->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return is_loopback_v6(bytes_of(a));
+	return is_loopback_v6(address_bytes_of(a));
 }
 
 bool xd_cm_addr_is_any(const union xd_cm_addr *a)
@@ -86,7 +86,7 @@ bool xd_cm_addr_equal(const union xd_cm_addr *a, const union xd_cm_addr *b)
 		return false;
 	if (a->sa.sa_family == AF_INET)
 		return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
-	if (memcmp(bytes_of(a), bytes_of(b), 16))
+	if (memcmp(address_bytes_of(a), address_bytes_of(b), 16))
 		return false;
 	return !xd_cm_addr_is_link_local(a) || a->in6.sin6_scope_id == b->in6.sin6_scope_id;
 }
@@ -135,7 +135,7 @@ struct xr_addr xd_cm_addr_gid(const union xd_cm_addr *a)
 	if (a->sa.sa_family == AF_INET)
 		xr_gid_set_ipv4(&gid, a->in.sin_addr.s_addr);
 	else
-		memcpy(gid.raw, bytes_of(a), sizeof(gid.raw));
+		memcpy(gid.raw, address_bytes_of(a), sizeof(gid.raw));
 	return gid;
 }
 

@@ -59,7 +59,7 @@ static int answer_path(struct xd_cm_id *id, struct xd_reply *rep)
 	return 0;
 }
 
-static int answer(struct xd_cm_id *id, const struct question *q, struct xd_reply *rep)
+static int answers_answer(struct xd_cm_id *id, const struct question *q, struct xd_reply *rep)
 {
 	if (q->cmd == RDMA_USER_CM_CMD_QUERY)
 		return xd_cm_query(id, q->argument, sizeof(rep->body), rep);
@@ -72,8 +72,8 @@ static int answer(struct xd_cm_id *id, const struct question *q, struct xd_reply
 }
 
 /* Returns false if there is no room. */
-static bool append(struct xd_reply *rep, uint32_t room, const struct question *q,
-		   const struct xd_reply *one)
+static bool answers_append(struct xd_reply *rep, uint32_t room, const struct question *q,
+			   const struct xd_reply *one)
 {
 	struct xr_cm_answer head = { q->cmd, q->argument, one->length };
 
@@ -95,7 +95,7 @@ void xd_cm_add_answers(struct xd_cm_id *id, uint32_t event, uint32_t room, struc
 	if (room > sizeof(rep->body))
 		room = sizeof(rep->body);
 	for (q = questions[event]; q < questions[event] + MAX_QUESTIONS && q->cmd; q++) {
-		if (!answer(id, q, &one) && !append(rep, room, q, &one))
+		if (!answers_answer(id, q, &one) && !answers_append(rep, room, q, &one))
 			return;
 	}
 }

@@ -46,7 +46,7 @@ static void set_readable(struct xd_cm_channel *ch)
  * each event: a program that waits for edges (EPOLLET) may read one event only, or stop reading
  * after an error. A kernel without CONFIG_CHECKPOINT_RESTORE has no such call.
  */
-static void wake(struct xd_cm_channel *ch, bool readable)
+static void channel_wake(struct xd_cm_channel *ch, bool readable)
 {
 	const uint64_t ticks = 1;
 
@@ -54,17 +54,17 @@ static void wake(struct xd_cm_channel *ch, bool readable)
 		set_readable(ch);
 }
 
-static void append(struct xd_cm_channel *ch, struct xd_cm_event *ev)
+static void channel_append(struct xd_cm_channel *ch, struct xd_cm_event *ev)
 {
 	bool readable = !xt_list_empty(&ch->events);
 
 	xt_list_add_tail(&ch->events, &ev->in_channel);
 	xt_list_add_tail(&ev->id->queued, &ev->in_id);
 	ev->id->events_queued++;
-	wake(ch, readable);
+	channel_wake(ch, readable);
 }
 
-static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event *ev)
+static struct xd_cm_event *channel_take(struct xd_cm_channel *ch, struct xd_cm_event *ev)
 {
 	xt_list_del(&ev->in_channel);
 	xt_list_del(&ev->in_id);
@@ -76,7 +76,7 @@ static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event *ev
 
 struct xd_cm_event *xd_cm_channel_take_event(struct xd_cm_channel *ch)
 {
-	return xt_list_empty(&ch->events) ? NULL : take(ch, event_of(ch->events.next));
+	return xt_list_empty(&ch->events) ? NULL : channel_take(ch, event_of(ch->events.next));
 }
 
 bool xd_cm_channel_next_is(const struct xd_cm_channel *ch, const struct xd_cm_id *id)
@@ -89,7 +89,7 @@ bool xd_cm_channel_next_is(const struct xd_cm_channel *ch, const struct xd_cm_id
 /* Memory of queued events counts for the user, so that a program cannot queue any number. */
 static const struct xd_bytes event_bytes = { .memory = sizeof(struct xd_cm_event) };
 
-static bool is_failure(uint32_t type, int status)
+static bool channel_is_failure(uint32_t type, int status)
 {
 	switch (type) {
 	case XD_CM_EVENT_ADDR_ERROR:
@@ -111,7 +111,7 @@ struct xd_cm_event *xd_cm_event_new(struct xd_cm_id *id, uint32_t type, int stat
 	struct xd_cm_event *ev;
 
 	id->events++;
-	if (is_failure(type, status))
+	if (channel_is_failure(type, status))
 		id->failure = (struct xd_cm_failure){ xd_now(), type, status };
 	if (xd_user_charge(id->obj.client, event_bytes))
 		return NULL;
@@ -143,7 +143,7 @@ void xd_cm_event_free(struct xd_cm_event *ev)
 void xd_cm_event_add(struct xd_cm_event *ev)
 {
 	if (ev->id->uid)
-		append(ev->id->obj.client->cm_channel, ev);
+		channel_append(ev->id->obj.client->cm_channel, ev);
 	else
 		xd_cm_event_free(ev);
 }
@@ -158,7 +158,7 @@ void xd_cm_event_raise(struct xd_cm_id *id, uint32_t type, int status)
 
 void xd_cm_event_discard(struct xd_cm_event *ev)
 {
-	xd_cm_event_free(take(ev->id->obj.client->cm_channel, ev));
+	xd_cm_event_free(channel_take(ev->id->obj.client->cm_channel, ev));
 }
 
 bool xd_cm_event_discard_next(struct xd_cm_id *id, struct xd_cm_id **request)
@@ -183,7 +183,7 @@ void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct x
 	xt_list_init(&events);
 	xt_list_move_all(&events, &id->queued);
 	while (!xt_list_empty(&events))
-		append(to, take(from, event_of_id(events.next)));
+		channel_append(to, channel_take(from, event_of_id(events.next)));
 }
 
 /* ---- parameters of events -------------------------------------------------------- */
@@ -245,7 +245,7 @@ int xd_cm_channel_hello(struct xd_client *c, uint8_t token[XR_TOKEN_LEN], struct
 	return 0;
 }
 
-static bool has_token(const struct xd_client *c, const uint8_t *token)
+static bool channel_has_token(const struct xd_client *c, const uint8_t *token)
 {
 	uint8_t differs = 0;
 	uint32_t i;
@@ -259,8 +259,8 @@ struct xd_client *xd_cm_channel_by_token(struct xd_client *c, const uint8_t *tok
 {
 	struct xd_client *of = c->clients->first;
 
-	while (of &&
-	       (!of->cm_channel || of->ending || of->user != c->user || !has_token(of, token)))
+	while (of && (!of->cm_channel || of->ending || of->user != c->user ||
+		      !channel_has_token(of, token)))
 		of = of->next;
 	return of;
 }

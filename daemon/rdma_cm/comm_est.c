@@ -23,7 +23,7 @@ struct xd_cm_comm_est {
 	struct xd_watch *watch;
 };
 
-static void report(struct xd_objects *o, uint32_t qpn)
+static void comm_est_report(struct xd_objects *o, uint32_t qpn)
 {
 	struct xd_cm_comm_est *e = o->rdma_cm->comm_est;
 	uint64_t one = 1;
@@ -35,7 +35,7 @@ static void report(struct xd_objects *o, uint32_t qpn)
 	(void)!write(e->eventfd, &one, sizeof(one)); /* full: a wake-up is pending */
 }
 
-static bool take(struct xd_cm_comm_est *e, uint32_t *qpn)
+static bool comm_est_take(struct xd_cm_comm_est *e, uint32_t *qpn)
 {
 	bool any;
 
@@ -47,7 +47,7 @@ static bool take(struct xd_cm_comm_est *e, uint32_t *qpn)
 	return any;
 }
 
-static void establish(struct xd_rdma_cm *cm, uint32_t qpn)
+static void comm_est_establish(struct xd_rdma_cm *cm, uint32_t qpn)
 {
 	struct xd_cm_id *id = xd_cm_id_by_qpn(cm, qpn);
 
@@ -63,8 +63,8 @@ static void on_report(void *arg, uint32_t events)
 
 	if (read(cm->comm_est->eventfd, &count, sizeof(count)) < 0)
 		return;
-	while (take(cm->comm_est, &qpn))
-		establish(cm, qpn);
+	while (comm_est_take(cm->comm_est, &qpn))
+		comm_est_establish(cm, qpn);
 	xd_rdma_cm_arm(cm);
 }
 
@@ -82,7 +82,7 @@ int xd_cm_comm_est_start(struct xd_rdma_cm *cm)
 	e->watch = xd_watch_add(cm->dev->loop, e->eventfd, EPOLLIN, on_report, cm);
 	if (!e->watch)
 		return -ENOMEM;
-	cm->objects->comm_est = report;
+	cm->objects->comm_est = comm_est_report;
 	return 0;
 }
 

@@ -62,7 +62,7 @@ static void *reply_body(struct command *c, uint32_t size)
 
 /* ---- ids ------------------------------------------------------------------------ */
 
-static int create_id(struct command *c)
+static int command_create_id(struct command *c)
 {
 	const struct rdma_ucm_create_id *q = &c->b.create_id;
 	struct rdma_ucm_create_id_resp *r = REPLY(c, rdma_ucm_create_id_resp);
@@ -86,7 +86,7 @@ static int create_id(struct command *c)
 	return 0;
 }
 
-static int unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
+static int command_unloaded(struct xd_object *obj, const void *request, struct xd_reply *rep)
 {
 	struct rdma_ucm_destroy_id_resp *r = xd_reply_body(rep, sizeof(*r));
 
@@ -99,10 +99,10 @@ static int destroy_id(struct command *c)
 {
 	if (c->out < sizeof(struct rdma_ucm_destroy_id_resp))
 		return -ENOSPC;
-	return xd_after_unload(&c->id->obj, NULL, 0, unloaded, c->rep);
+	return xd_after_unload(&c->id->obj, NULL, 0, command_unloaded, c->rep);
 }
 
-static int set_option(struct command *c)
+static int command_set_option(struct command *c)
 {
 	const struct rdma_ucm_set_option *q = &c->b.set_option;
 
@@ -112,7 +112,7 @@ static int set_option(struct command *c)
 }
 
 /* The client has the other channel's token, so it has that channel too. */
-static int migrate_id(struct command *c)
+static int command_migrate_id(struct command *c)
 {
 	struct rdma_ucm_migrate_resp *r = REPLY(c, rdma_ucm_migrate_resp);
 	struct xd_client *from;
@@ -143,7 +143,7 @@ static int bind_ip(struct command *c)
 	return xd_cm_bind(c->id, &a);
 }
 
-static int bind_any(struct command *c)
+static int command_bind_any(struct command *c)
 {
 	const struct rdma_ucm_bind *q = &c->b.bind;
 	union xd_cm_addr a;
@@ -192,7 +192,7 @@ static int query_route(struct command *c)
 	return xd_cm_query_route(c->id, c->out, c->rep);
 }
 
-static int query(struct command *c)
+static int command_query(struct command *c)
 {
 	if (c->b.query.option == QUERY_IB_SERVICE) /* see resolve_ib_service() */
 		return -EOPNOTSUPP;
@@ -226,12 +226,12 @@ static int connect_id(struct command *c)
 	return xd_cm_connect(c->id, &q->conn_param);
 }
 
-static int listen_id(struct command *c)
+static int command_listen_id(struct command *c)
 {
 	return xd_cm_listen(c->id, (int32_t)c->b.listen.backlog);
 }
 
-static int accept_id(struct command *c)
+static int command_accept_id(struct command *c)
 {
 	const struct rdma_ucm_accept *q = &c->b.accept;
 	int err;
@@ -284,7 +284,7 @@ static int join_ip(struct command *c)
 	return join_group(c, q->uid, &a, RDMA_MC_JOIN_FLAG_FULLMEMBER);
 }
 
-static int join(struct command *c)
+static int command_join(struct command *c)
 {
 	const struct rdma_ucm_join_mcast *q = &c->b.join;
 	union xd_cm_addr a;
@@ -295,7 +295,7 @@ static int join(struct command *c)
 	return join_group(c, q->uid, &a, q->join_flags);
 }
 
-static int leave(struct command *c)
+static int command_leave(struct command *c)
 {
 	struct rdma_ucm_destroy_id_resp *r = REPLY(c, rdma_ucm_destroy_id_resp);
 
@@ -372,7 +372,7 @@ static const struct {
 	uint32_t id; /* offset of the id, or NO_ID */
 	uint32_t flags;
 } commands[XR_CM_COMMANDS] = {
-	[RDMA_USER_CM_CMD_CREATE_ID] = { create_id, NO_ID, 0 },
+	[RDMA_USER_CM_CMD_CREATE_ID] = { command_create_id, NO_ID, 0 },
 	[RDMA_USER_CM_CMD_DESTROY_ID] = { destroy_id, ID_AT(rdma_ucm_destroy_id), 0 },
 	[RDMA_USER_CM_CMD_BIND_IP] = { bind_ip, ID_AT(rdma_ucm_bind_ip), 0 },
 	[RDMA_USER_CM_CMD_RESOLVE_IP] = { resolve_ip, ID_AT(rdma_ucm_resolve_ip), MAKES_EVENT },
@@ -380,23 +380,23 @@ static const struct {
 					     NEEDS_DEVICE | MAKES_EVENT },
 	[RDMA_USER_CM_CMD_QUERY_ROUTE] = { query_route, ID_AT(rdma_ucm_query), 0 },
 	[RDMA_USER_CM_CMD_CONNECT] = { connect_id, ID_AT(rdma_ucm_connect), NEEDS_DEVICE },
-	[RDMA_USER_CM_CMD_LISTEN] = { listen_id, ID_AT(rdma_ucm_listen), 0 },
-	[RDMA_USER_CM_CMD_ACCEPT] = { accept_id, ID_AT(rdma_ucm_accept), NEEDS_DEVICE },
+	[RDMA_USER_CM_CMD_LISTEN] = { command_listen_id, ID_AT(rdma_ucm_listen), 0 },
+	[RDMA_USER_CM_CMD_ACCEPT] = { command_accept_id, ID_AT(rdma_ucm_accept), NEEDS_DEVICE },
 	[RDMA_USER_CM_CMD_REJECT] = { reject_id, ID_AT(rdma_ucm_reject), NEEDS_DEVICE },
 	[RDMA_USER_CM_CMD_DISCONNECT] = { disconnect_id, ID_AT(rdma_ucm_disconnect), NEEDS_DEVICE },
 	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = { init_qp_attr, ID_AT(rdma_ucm_init_qp_attr),
 					    NEEDS_DEVICE },
 	[RDMA_USER_CM_CMD_GET_EVENT] = { get_event, NO_ID, 0 },
-	[RDMA_USER_CM_CMD_SET_OPTION] = { set_option, ID_AT(rdma_ucm_set_option), 0 },
+	[RDMA_USER_CM_CMD_SET_OPTION] = { command_set_option, ID_AT(rdma_ucm_set_option), 0 },
 	[RDMA_USER_CM_CMD_NOTIFY] = { notify_id, ID_AT(rdma_ucm_notify), NEEDS_DEVICE },
 	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = { join_ip, ID_AT(rdma_ucm_join_ip_mcast), NEEDS_DEVICE },
-	[RDMA_USER_CM_CMD_LEAVE_MCAST] = { leave, NO_ID, 0 },
-	[RDMA_USER_CM_CMD_MIGRATE_ID] = { migrate_id, NO_ID, 0 },
-	[RDMA_USER_CM_CMD_QUERY] = { query, ID_AT(rdma_ucm_query), 0 },
-	[RDMA_USER_CM_CMD_BIND] = { bind_any, ID_AT(rdma_ucm_bind), 0 },
+	[RDMA_USER_CM_CMD_LEAVE_MCAST] = { command_leave, NO_ID, 0 },
+	[RDMA_USER_CM_CMD_MIGRATE_ID] = { command_migrate_id, NO_ID, 0 },
+	[RDMA_USER_CM_CMD_QUERY] = { command_query, ID_AT(rdma_ucm_query), 0 },
+	[RDMA_USER_CM_CMD_BIND] = { command_bind_any, ID_AT(rdma_ucm_bind), 0 },
 	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { resolve_addr, ID_AT(rdma_ucm_resolve_addr),
 					    MAKES_EVENT },
-	[RDMA_USER_CM_CMD_JOIN_MCAST] = { join, ID_AT(rdma_ucm_join_mcast), NEEDS_DEVICE },
+	[RDMA_USER_CM_CMD_JOIN_MCAST] = { command_join, ID_AT(rdma_ucm_join_mcast), NEEDS_DEVICE },
 	[CMD_RESOLVE_IB_SERVICE] = { resolve_ib_service, 0, NEEDS_DEVICE },
 	[CMD_WRITE_CM_EVENT] = { write_cm_event, ID_AT(write_cm_event), 0 },
 };

@@ -44,8 +44,8 @@ static void put_header(const struct xd_cm_id *id, uint8_t *at)
 }
 
 /* Private data of REQ and SIDR_REQ. Returns -EINVAL if it is longer than `room`. */
-static int build_data(const struct xd_cm_id *id, const struct rdma_ucm_conn_param *param,
-		      uint8_t *buf, uint32_t room, struct xc_data *data)
+static int connect_build_data(const struct xd_cm_id *id, const struct rdma_ucm_conn_param *param,
+			      uint8_t *buf, uint32_t room, struct xc_data *data)
 {
 	uint32_t skip = id->src.sa.sa_family == AF_IB ? 0 : XC_IP_HEADER_LEN;
 
@@ -70,7 +70,7 @@ static int connect_sidr(struct xd_cm_id *id, const struct rdma_ucm_conn_param *p
 			.pkey = id->path.pkey,
 		},
 	};
-	int err = build_data(id, param, buf, sizeof(buf), &p.req.data);
+	int err = connect_build_data(id, param, buf, sizeof(buf), &p.req.data);
 
 	if (err)
 		return err;
@@ -163,7 +163,7 @@ static int connect_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *par
 	req.flow_control = param->flow_control;
 	if (id->qp_type == IBV_QPT_XRC_SEND)
 		clear_responder(&req);
-	err = build_data(id, param, buf, sizeof(buf), &req.data);
+	err = connect_build_data(id, param, buf, sizeof(buf), &req.data);
 	if (err)
 		return err;
 	id->cm->starting = id;
@@ -392,7 +392,7 @@ static void connection_event(struct xd_cm_id *id, const struct xc_event *e)
 	}
 }
 
-static void on_event(void *ctx, struct xc_id *conn, const struct xc_event *e)
+static void connect_on_event(void *ctx, struct xc_id *conn, const struct xc_event *e)
 {
 	struct xd_rdma_cm *cm = ctx;
 	struct xd_cm_id *id = xc_info(conn)->owner;
@@ -427,7 +427,7 @@ static void send_mad(void *ctx, const struct xc_path *path, const uint8_t *mad)
 		xd_gsi_send(cm->dev->gsi, path, mad);
 }
 
-static uint64_t now(void *ctx)
+static uint64_t connect_now(void *ctx)
 {
 	return xd_now();
 }
@@ -469,8 +469,8 @@ static void peer_gone(void *ctx, uint32_t number)
 
 const struct xc_ops xd_cm_engine_ops = {
 	.send = send_mad,
-	.event = on_event,
-	.now = now,
+	.event = connect_on_event,
+	.now = connect_now,
 	.random = fill_random,
 	.peer_connected = peer_connected,
 	.peer_gone = peer_gone,

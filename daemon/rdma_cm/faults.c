@@ -9,7 +9,7 @@ static struct xd_fault_mads *table(const struct xd_cm_id *id)
 	return xd_faults_mads(xd_workers_faults(id->cm->dev->workers));
 }
 
-static void set(struct xd_cm_id *id, struct xd_fault_mad value)
+static void faults_set(struct xd_cm_id *id, struct xd_fault_mad value)
 {
 	value.rules = &id->obj.client->fault_rules;
 	xd_fault_mads_set(table(id), &id->faults, &value);
@@ -17,41 +17,41 @@ static void set(struct xd_cm_id *id, struct xd_fault_mad value)
 
 void xd_cm_faults_connection(struct xd_cm_id *id, uint32_t comm_id)
 {
-	set(id, (struct xd_fault_mad){
-			.kind = XD_FAULT_MAD_CONNECTION,
-			.key = comm_id,
-			.addr = id->path.gids.peer,
-		});
+	faults_set(id, (struct xd_fault_mad){
+			       .kind = XD_FAULT_MAD_CONNECTION,
+			       .key = comm_id,
+			       .addr = id->path.gids.peer,
+		       });
 }
 
 void xd_cm_faults_request(struct xd_cm_id *id)
 {
 	const struct xc_info *info = xc_info(id->conn);
 
-	set(id, (struct xd_fault_mad){
-			.kind = info->sidr ? XD_FAULT_MAD_SIDR : XD_FAULT_MAD_CONNECTION,
-			.key = info->sidr ? info->remote_id : info->local_id,
-			.addr = info->path.peer,
-		});
+	faults_set(id, (struct xd_fault_mad){
+			       .kind = info->sidr ? XD_FAULT_MAD_SIDR : XD_FAULT_MAD_CONNECTION,
+			       .key = info->sidr ? info->remote_id : info->local_id,
+			       .addr = info->path.peer,
+		       });
 }
 
 void xd_cm_faults_listener(struct xd_cm_id *id)
 {
-	set(id, (struct xd_fault_mad){
-			.kind = XD_FAULT_MAD_LISTENER,
-			.key = xd_cm_port_service_id(id),
-			.addr = xd_cm_addr_gid(&id->src),
-			.any = xd_cm_addr_is_any(&id->src),
-			.ip_version = !id->afonly			? 0
-				      : id->src.sa.sa_family == AF_INET ? 4
-									: 6,
-		});
+	faults_set(id, (struct xd_fault_mad){
+			       .kind = XD_FAULT_MAD_LISTENER,
+			       .key = xd_cm_port_service_id(id),
+			       .addr = xd_cm_addr_gid(&id->src),
+			       .any = xd_cm_addr_is_any(&id->src),
+			       .ip_version = !id->afonly		       ? 0
+					     : id->src.sa.sa_family == AF_INET ? 4
+									       : 6,
+		       });
 }
 
 void xd_cm_faults_move(struct xd_cm_id *id)
 {
 	if (id->faults.pprev)
-		set(id, id->faults);
+		faults_set(id, id->faults);
 }
 
 void xd_cm_faults_end(struct xd_cm_id *id)

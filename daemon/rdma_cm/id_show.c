@@ -77,7 +77,7 @@ static const char *const event_names[] = {
 };
 
 /* Negative: an error number; else a reason of REJ or a status of SIDR_REP. */
-static void show_status(struct json *j, const struct xd_cm_failure *f)
+static void rdma_cm_show_status(struct json *j, const struct xd_cm_failure *f)
 {
 	const char *text = "";
 	char number[32];
@@ -106,7 +106,7 @@ static void show_failure(struct json *j, const struct xd_cm_failure *f)
 	json_begin(j, "last_error", '{');
 	xd_show_moment(j, f->at);
 	json_text(j, "reason", name ? name : "?");
-	show_status(j, f);
+	rdma_cm_show_status(j, f);
 	json_end(j, '}');
 }
 

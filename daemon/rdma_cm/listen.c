@@ -12,7 +12,7 @@
 
 /* ---- listen --------------------------------------------------------------------- */
 
-static int bind_any(struct xd_cm_id *id)
+static int listen_bind_any(struct xd_cm_id *id)
 {
 	union xd_cm_addr any = { .sa.sa_family = AF_INET };
 
@@ -26,7 +26,7 @@ int xd_cm_listen(struct xd_cm_id *id, int32_t backlog)
 
 	id->backlog = backlog <= 0 || backlog > max ? max : backlog;
 	if (id->state != XD_CM_BOUND)
-		err = bind_any(id);
+		err = listen_bind_any(id);
 	if (!err)
 		err = xd_cm_id_hold_gsi(id);
 	if (!err)
@@ -41,7 +41,7 @@ int xd_cm_listen(struct xd_cm_id *id, int32_t backlog)
 /* ---- requests ------------------------------------------------------------------- */
 
 /* A REQ or SIDR_REQ, decoded */
-struct request {
+struct listen_request {
 	struct xc_id *conn;
 	const struct xc_msg *msg;
 	const struct xc_data *data;
@@ -66,11 +66,11 @@ static uint8_t qp_type_of(enum xc_transport transport)
 }
 
 static void decode(struct xd_rdma_cm *cm, struct xc_id *conn, const struct xc_msg *msg,
-		   struct request *r)
+		   struct listen_request *r)
 {
 	bool sidr = msg->kind == XC_SIDR_REQ;
 
-	*r = (struct request){ .conn = conn, .msg = msg };
+	*r = (struct listen_request){ .conn = conn, .msg = msg };
 	r->data = sidr ? &msg->sidr_req.data : &msg->req.data;
 	r->path = sidr ? xc_info(conn)->path : msg->req.path;
 	r->service_id = sidr ? msg->sidr_req.service_id : msg->req.service_id;
@@ -90,7 +90,7 @@ static bool is_loopback(const struct xr_addr *gid)
 }
 
 /* Returns true if the request names an address of this device. */
-static bool is_ours(const struct xd_rdma_cm *cm, const struct request *r)
+static bool listen_is_ours(const struct xd_rdma_cm *cm, const struct listen_request *r)
 {
 	if (is_loopback(&r->ip.dst))
 		return r->local;
@@ -98,7 +98,7 @@ static bool is_ours(const struct xd_rdma_cm *cm, const struct request *r)
 }
 
 /* A listener on a loopback address gets requests of this device only. */
-static bool matches(const struct xd_cm_id *l, const struct request *r)
+static bool matches(const struct xd_cm_id *l, const struct listen_request *r)
 {
 	bool any = xd_cm_addr_is_zero(&l->src);
 	struct xr_addr gid = xd_cm_addr_gid(&l->src);
@@ -117,12 +117,12 @@ static bool matches(const struct xd_cm_id *l, const struct request *r)
 }
 
 /* A client that ends gets no more ids: those it has are being freed. */
-static bool listens(const struct xd_cm_id *id, const struct request *r)
+static bool listens(const struct xd_cm_id *id, const struct listen_request *r)
 {
 	return id->state == XD_CM_LISTEN && !id->obj.client->ending && matches(id, r);
 }
 
-static struct xd_cm_id *find_listener(struct xd_rdma_cm *cm, const struct request *r)
+static struct xd_cm_id *find_listener(struct xd_rdma_cm *cm, const struct listen_request *r)
 {
 	uint16_t ps = (uint16_t)(r->service_id >> 16), port = (uint16_t)r->service_id;
 	struct xd_cm_id *l = NULL;
@@ -137,8 +137,8 @@ static struct xd_cm_id *find_listener(struct xd_rdma_cm *cm, const struct reques
 
 /* ---- refusals ------------------------------------------------------------------- */
 
-static void refuse(const struct request *r, enum xc_reason reason, enum xc_sidr_status status,
-		   struct xc_data ari)
+static void listen_refuse(const struct listen_request *r, enum xc_reason reason,
+			  enum xc_sidr_status status, struct xc_data ari)
 {
 	if (r->msg->kind == XC_SIDR_REQ)
 		xc_sidr_reply(r->conn, &(struct xc_sidr_rep){ .status = (uint8_t)status });
@@ -148,26 +148,27 @@ static void refuse(const struct request *r, enum xc_reason reason, enum xc_sidr_
 }
 
 /* Refuses requests that no listener can accept. The ARI of an MTU is the largest one that works. */
-static bool acceptable(struct xd_rdma_cm *cm, const struct xd_cm_id *l, const struct request *r)
+static bool acceptable(struct xd_rdma_cm *cm, const struct xd_cm_id *l,
+		       const struct listen_request *r)
 {
 	static const struct xc_data nothing;
 	uint8_t mtu[4] = { xd_cm_port_mtu(cm) };
 
 	if (!l) {
-		refuse(r, XC_REJ_SERVICE_ID, XC_SIDR_UNSUPPORTED, nothing);
+		listen_refuse(r, XC_REJ_SERVICE_ID, XC_SIDR_UNSUPPORTED, nothing);
 		return false;
 	}
 	if (xd_net_gid_index(cm->dev->net, &r->path.local) < 0) {
-		refuse(r, XC_REJ_GID, XC_SIDR_REJECTED, nothing);
+		listen_refuse(r, XC_REJ_GID, XC_SIDR_REJECTED, nothing);
 		return false;
 	}
 	if ((l->qp_type && l->qp_type != r->qp_type) ||
-	    (l->src.sa.sa_family != AF_IB && !is_ours(cm, r))) {
-		refuse(r, XC_REJ_CONSUMER, XC_SIDR_REJECTED, nothing);
+	    (l->src.sa.sa_family != AF_IB && !listen_is_ours(cm, r))) {
+		listen_refuse(r, XC_REJ_CONSUMER, XC_SIDR_REJECTED, nothing);
 		return false;
 	}
 	if (r->msg->kind == XC_REQ && r->msg->req.mtu > mtu[0]) {
-		refuse(r, XC_REJ_MTU, XC_SIDR_REJECTED, (struct xc_data){ mtu, 1 });
+		listen_refuse(r, XC_REJ_MTU, XC_SIDR_REJECTED, (struct xc_data){ mtu, 1 });
 		return false;
 	}
 	return true;
@@ -175,7 +176,8 @@ static bool acceptable(struct xd_rdma_cm *cm, const struct xd_cm_id *l, const st
 
 /* ---- new ids -------------------------------------------------------------------- */
 
-static void set_addresses(struct xd_cm_id *id, const struct xd_cm_id *l, const struct request *r)
+static void set_addresses(struct xd_cm_id *id, const struct xd_cm_id *l,
+			  const struct listen_request *r)
 {
 	uint32_t scope = xd_net_link(id->cm->dev->net)->ifindex;
 
@@ -199,7 +201,7 @@ static void set_addresses(struct xd_cm_id *id, const struct xd_cm_id *l, const s
 	id->dst.ib.sid = id->dst.ib.sid_mask = 0;
 }
 
-static void set_path(struct xd_cm_id *id, const struct request *r)
+static void listen_set_path(struct xd_cm_id *id, const struct listen_request *r)
 {
 	const struct xc_req *req = &r->msg->req;
 	struct xd_cm_path *p = &id->path;
@@ -224,7 +226,7 @@ static void set_path(struct xd_cm_id *id, const struct request *r)
 }
 
 /* Queues the event of the listener that reports the new id. */
-static bool report(struct xd_cm_id *l, struct xd_cm_id *id, const struct request *r)
+static bool listen_report(struct xd_cm_id *l, struct xd_cm_id *id, const struct listen_request *r)
 {
 	struct xd_cm_event *ev = xd_cm_event_new(l, XD_CM_EVENT_CONNECT_REQUEST, 0);
 	uint32_t skip = l->src.sa.sa_family == AF_IB ? 0 : XC_IP_HEADER_LEN;
@@ -248,7 +250,7 @@ static bool report(struct xd_cm_id *l, struct xd_cm_id *id, const struct request
 void xd_cm_request(struct xd_rdma_cm *cm, struct xc_id *conn, const struct xc_msg *msg)
 {
 	struct xd_cm_id *l, *id;
-	struct request r;
+	struct listen_request r;
 
 	decode(cm, conn, msg, &r);
 	l = find_listener(cm, &r);
@@ -262,9 +264,9 @@ void xd_cm_request(struct xd_rdma_cm *cm, struct xc_id *conn, const struct xc_ms
 	id->device = true;
 	id->tos = l->tos;
 	set_addresses(id, l, &r);
-	set_path(id, &r);
+	listen_set_path(id, &r);
 	xd_cm_hold_gid(id, &id->path.gids.local);
-	if (xd_cm_id_hold_gsi(id) || !report(l, id, &r)) {
+	if (xd_cm_id_hold_gsi(id) || !listen_report(l, id, &r)) {
 		xd_cm_id_destroy(id);
 		xc_ignore(conn);
 		return;

@@ -14,7 +14,7 @@ static const struct xd_bytes join_bytes = { .memory = sizeof(struct xd_cm_join) 
 
 /* ---- join ----------------------------------------------------------------------- */
 
-static int check(const struct xd_cm_id *id, const union xd_cm_addr *addr, uint16_t flags)
+static int multicast_check(const struct xd_cm_id *id, const union xd_cm_addr *addr, uint16_t flags)
 {
 	struct xr_addr group = xd_cm_addr_gid(addr);
 
@@ -94,7 +94,7 @@ int xd_cm_join(struct xd_cm_id *id, uint64_t uid, const union xd_cm_addr *addr, 
 	struct xr_addr group = xd_cm_addr_gid(addr);
 	struct xd_cm_join *join = NULL;
 	struct xd_cm_event *ev;
-	int err = check(id, addr, flags);
+	int err = multicast_check(id, addr, flags);
 
 	if (!err)
 		err = new_join(id, uid, &join);

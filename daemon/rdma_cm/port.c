@@ -57,7 +57,7 @@ void xd_cm_ports_init(struct xd_rdma_cm *cm)
 /* ---- table ---------------------------------------------------------------------- */
 
 /* Returns NULL if there is no such port space. */
-static struct xd_cm_port **place_of(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port)
+static struct xd_cm_port **port_place_of(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port)
 {
 	static const uint16_t spaces[XD_CM_PORT_SPACES] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB,
 							    RDMA_PS_IPOIB };
@@ -77,7 +77,7 @@ static struct xd_cm_id *owner_of(struct xt_list *l)
 struct xd_cm_id *xd_cm_port_next_exclusive(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port,
 					   struct xd_cm_id *prev)
 {
-	struct xd_cm_port **at = place_of(cm, ps, port);
+	struct xd_cm_port **at = port_place_of(cm, ps, port);
 	struct xt_list *next;
 
 	if (!at || !*at)
@@ -91,9 +91,9 @@ static void link_owner(struct xd_cm_id *id)
 	xt_list_add_tail(id->reuse ? &id->port->shared : &id->port->exclusive, &id->owner);
 }
 
-static int take(struct xd_cm_id *id, uint16_t ps, uint16_t number)
+static int port_take(struct xd_cm_id *id, uint16_t ps, uint16_t number)
 {
-	struct xd_cm_port **at = place_of(id->cm, ps, number), *p = *at;
+	struct xd_cm_port **at = port_place_of(id->cm, ps, number), *p = *at;
 
 	if (!p) {
 		p = calloc(1, sizeof(*p));
@@ -121,7 +121,7 @@ void xd_cm_port_release(struct xd_cm_id *id)
 	xt_list_del(&id->owner);
 	if (!xt_list_empty(&p->exclusive) || !xt_list_empty(&p->shared))
 		return;
-	*place_of(id->cm, p->ps, p->number) = NULL;
+	*port_place_of(id->cm, p->ps, p->number) = NULL;
 	free(p);
 }
 
@@ -173,7 +173,7 @@ static int check_shared(const struct xd_cm_id *id, uint16_t ps, uint16_t port, b
 {
 	struct xd_cm_id *o;
 
-	while ((o = conflicting(id, *place_of(id->cm, ps, port), reuse))) {
+	while ((o = conflicting(id, *port_place_of(id->cm, ps, port), reuse))) {
 		if (o->obj.client == id->obj.client || !xd_connection_hung_up(o->obj.client))
 			return xd_refuse(id->obj.client,
 					 xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src)
@@ -232,7 +232,7 @@ static uint16_t port_after(const struct xd_rdma_cm *cm, uint16_t port)
 static int find_port(struct xd_cm_id *id, uint16_t ps, bool free)
 {
 	struct xd_rdma_cm *cm = id->cm;
-	struct xd_cm_port **ports = place_of(cm, ps, 0);
+	struct xd_cm_port **ports = port_place_of(cm, ps, 0);
 	uint32_t left = cm->last_port - cm->first_port + 1u;
 	uint16_t port = random_port(cm);
 
@@ -252,7 +252,7 @@ static int take_any(struct xd_cm_id *id, uint16_t ps)
 		port = find_port(id, ps, false);
 	if (port < 0)
 		return -EADDRNOTAVAIL;
-	err = take(id, ps, (uint16_t)port);
+	err = port_take(id, ps, (uint16_t)port);
 	if (!err)
 		id->cm->last_taken = (uint16_t)port;
 	return err;
@@ -294,7 +294,7 @@ int xd_cm_port_bind(struct xd_cm_id *id)
 				 "port %u is for operators; others use %u or higher", port,
 				 id->cm->unprivileged_port);
 	err = check_shared(id, ps, port, id->reuse);
-	return err ? err : take(id, ps, port);
+	return err ? err : port_take(id, ps, port);
 }
 
 uint64_t xd_cm_port_service_id(const struct xd_cm_id *id)

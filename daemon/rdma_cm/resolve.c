@@ -84,7 +84,7 @@ static bool ipv6_only(void)
 	return only;
 }
 
-static void unbind(struct xd_cm_id *id)
+static void resolve_unbind(struct xd_cm_id *id)
 {
 	xd_cm_port_release(id);
 	xd_net_gid_release(id->cm->dev->net, &id->gid);
@@ -94,7 +94,7 @@ static void unbind(struct xd_cm_id *id)
 	id->state = XD_CM_IDLE;
 }
 
-static int bind_port(struct xd_cm_id *id)
+static int resolve_bind_port(struct xd_cm_id *id)
 {
 	uint16_t family = id->src.sa.sa_family;
 	int err;
@@ -103,7 +103,7 @@ static int bind_port(struct xd_cm_id *id)
 		id->afonly = family == AF_INET || ipv6_only();
 	err = xd_cm_port_bind(id);
 	if (err)
-		unbind(id);
+		resolve_unbind(id);
 	else
 		id->state = XD_CM_BOUND;
 	return err;
@@ -132,7 +132,7 @@ static int bind_to(struct xd_cm_id *id, const union xd_cm_addr *src, const union
 	if (dst)
 		id->dst = *dst;
 	id->dst.sa.sa_family = src->sa.sa_family;
-	return bind_port(id);
+	return resolve_bind_port(id);
 }
 
 int xd_cm_bind(struct xd_cm_id *id, const union xd_cm_addr *addr)
@@ -151,7 +151,7 @@ void xd_cm_resolve_cancel(struct xd_cm_id *id)
 	id->timer = NULL;
 }
 
-static void finish(struct xd_cm_id *id, int err)
+static void rdma_cm_finish(struct xd_cm_id *id, int err)
 {
 	xd_cm_resolve_cancel(id);
 	if (!err) {
@@ -175,12 +175,12 @@ static void on_resolved(void *arg, int err, const struct xt_path *path)
 	if (!id->resolve)
 		return;
 	id->resolve = NULL;
-	finish(id, err == -EHOSTUNREACH ? -ETIMEDOUT : err);
+	rdma_cm_finish(id, err == -EHOSTUNREACH ? -ETIMEDOUT : err);
 }
 
-static void on_timeout(void *arg)
+static void resolve_on_timeout(void *arg)
 {
-	finish(arg, -ETIMEDOUT);
+	rdma_cm_finish(arg, -ETIMEDOUT);
 }
 
 /* No neighbour answers at a port that a fault lets be down. Own GIDs need no neighbour. */
@@ -191,7 +191,7 @@ static bool is_cut_off(const struct xd_cm_id *id)
 }
 
 /* Raises ADDR_RESOLVED if the next hop is known; else id->resolve waits for it. */
-static int look_up(struct xd_cm_id *id)
+static int resolve_look_up(struct xd_cm_id *id)
 {
 	struct xd_device *dev = id->cm->dev;
 	const struct xc_path *p = &id->path.gids;
@@ -209,22 +209,22 @@ static int look_up(struct xd_cm_id *id)
 	if (id->resolve)
 		return 0;
 	if (!id->resolve_err)
-		finish(id, 0);
+		rdma_cm_finish(id, 0);
 	return id->resolve_err;
 }
 
-static int start(struct xd_cm_id *id, uint32_t timeout_ms)
+static int resolve_start(struct xd_cm_id *id, uint32_t timeout_ms)
 {
 	int err;
 
 	id->state = XD_CM_ADDR_QUERY;
 	xd_cm_hold_gid(id, &id->path.gids.local);
 	if (!is_cut_off(id)) {
-		err = look_up(id);
+		err = resolve_look_up(id);
 		if (!id->resolve)
 			return err;
 	}
-	id->timer = xd_timer_new(id->cm->dev->loop, on_timeout, id);
+	id->timer = xd_timer_new(id->cm->dev->loop, resolve_on_timeout, id);
 	if (!id->timer) {
 		xd_cm_resolve_cancel(id);
 		return -ENOMEM;
@@ -239,13 +239,13 @@ void xd_cm_resolve_again(struct xd_cm_id *id)
 
 	if (id->state != XD_CM_ADDR_QUERY || id->resolve || is_cut_off(id))
 		return;
-	err = look_up(id);
+	err = resolve_look_up(id);
 	if (err)
-		finish(id, err);
+		rdma_cm_finish(id, err);
 }
 
 /* Returns true if the route of the destination selects the source address. */
-static bool is_routed(const struct xd_cm_id *id)
+static bool resolve_is_routed(const struct xd_cm_id *id)
 {
 	return id->dst.sa.sa_family && !xd_cm_addr_is_any(&id->dst) && xd_cm_addr_is_zero(&id->src);
 }
@@ -264,7 +264,7 @@ static int find_gids(struct xd_cm_id *id)
 		return err;
 	}
 	p->peer = xd_cm_addr_gid(&id->dst);
-	if (!is_routed(id))
+	if (!resolve_is_routed(id))
 		return xd_cm_local_gid(id, &id->src, &p->local);
 	err = xd_net_source(id->cm->dev->net, &p->peer, &p->local);
 	return err || has_gid(id, &p->local) ? err : -ENODEV;
@@ -293,16 +293,16 @@ int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,
 		err = -EINVAL;
 	if (!err)
 		err = find_gids(id);
-	if (err == -ENODEV && last && is_routed(id)) {
-		finish(id, err);
+	if (err == -ENODEV && last && resolve_is_routed(id)) {
+		rdma_cm_finish(id, err);
 		return 0;
 	}
 	if (!err)
-		err = start(id, timeout_ms);
+		err = resolve_start(id, timeout_ms);
 	if (err && bound)
 		id->state = XD_CM_BOUND;
 	else if (err && id->state != XD_CM_IDLE)
-		unbind(id);
+		resolve_unbind(id);
 	return err;
 }
 

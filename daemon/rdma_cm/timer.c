@@ -18,7 +18,7 @@ void xd_rdma_cm_arm(struct xd_rdma_cm *cm)
 	xd_timer_arm(cm->timer, when > now ? when - now : 0);
 }
 
-static void on_timer(void *arg)
+static void rdma_cm_on_timer(void *arg)
 {
 	struct xd_rdma_cm *cm = arg;
 
@@ -31,6 +31,6 @@ static void on_timer(void *arg)
 int xd_cm_timer_start(struct xd_rdma_cm *cm)
 {
 	cm->armed = XC_NEVER;
-	cm->timer = xd_timer_new(cm->dev->loop, on_timer, cm);
+	cm->timer = xd_timer_new(cm->dev->loop, rdma_cm_on_timer, cm);
 	return cm->timer ? 0 : -ENOMEM;
 }

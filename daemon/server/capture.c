@@ -17,7 +17,7 @@
 #define REFUSED_NS 5000000ull
 #define REFUSED_MOST 4096
 
-static struct xd_capture_client **find(struct xd_server *s, const struct xd_client *c)
+static struct xd_capture_client **capture_find(struct xd_server *s, const struct xd_client *c)
 {
 	struct xd_capture_client **at = &s->captures;
 
@@ -26,19 +26,20 @@ static struct xd_capture_client **find(struct xd_server *s, const struct xd_clie
 	return at;
 }
 
-static int check_number(struct xd_client *c)
+static int capture_check_number(struct xd_client *c)
 {
 	const struct xd_capture_client *at;
 	uint32_t n = 0;
 
-	if (*find(xd_server_of(c), c))
+	if (*capture_find(xd_server_of(c), c))
 		return xd_refuse(c, -EBUSY, "this connection captures already");
 	for (at = xd_server_of(c)->captures; at; at = at->next)
 		n++;
 	return n < XR_CAPTURE_MAX ? 0 : xd_refuse(c, -EBUSY, "there are %u captures already", n);
 }
 
-static int check_request(struct xd_client *c, const struct xr_capture_req *q, uint32_t rings)
+static int capture_check_request(struct xd_client *c, const struct xr_capture_req *q,
+				 uint32_t rings)
 {
 	const struct xr_capture_filter *f = &q->filter;
 
@@ -69,7 +70,7 @@ static int check_request(struct xd_client *c, const struct xr_capture_req *q, ui
 
 /* ---- refused packets ----------------------------------------------------------------------- */
 
-static void on_refused(void *arg, const struct xr_refused *r)
+static void capture_on_refused(void *arg, const struct xr_refused *r)
 {
 	const struct xd_server *s = arg;
 
@@ -81,7 +82,7 @@ static void on_refused(void *arg, const struct xr_refused *r)
 static void collect_refused(void *arg)
 {
 	struct xd_server *s = arg;
-	uint64_t lost = xd_tables_refused(s->dev->tables, REFUSED_MOST, on_refused, s);
+	uint64_t lost = xd_tables_refused(s->dev->tables, REFUSED_MOST, capture_on_refused, s);
 
 	for (struct xd_capture_client *c = s->captures; lost && c; c = c->next)
 		if (c->capture)
@@ -98,7 +99,7 @@ static int start_timer(struct xd_server *s)
 }
 
 /* Those of earlier captures are dropped. */
-static void report_refused(struct xd_server *s)
+static void capture_report_refused(struct xd_server *s)
 {
 	xd_tables_report_refused(s->dev->tables, true);
 	if (!s->captures)
@@ -108,8 +109,8 @@ static void report_refused(struct xd_server *s)
 
 /* ---- the request --------------------------------------------------------------------------- */
 
-static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_piece *memory,
-		 uint64_t *clock)
+static int server_start(struct xd_client *c, const struct xr_capture_req *q,
+			struct xd_piece *memory, uint64_t *clock)
 {
 	uint32_t rings = xd_workers_count(c->dev->workers) + 1;
 	struct xd_server *s = xd_server_of(c);
@@ -127,7 +128,7 @@ static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_
 		free(new);
 		return err ? err : -ENOMEM;
 	}
-	report_refused(s);
+	capture_report_refused(s);
 	*clock = new->capture->clock;
 	new->client = c;
 	xd_capture_direct_start(s, new, q);
@@ -146,11 +147,11 @@ int xd_do_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	uint64_t clock;
 	int err;
 
-	err = check_number(c);
+	err = capture_check_number(c);
 	if (!err)
-		err = check_request(c, q, rings);
+		err = capture_check_request(c, q, rings);
 	if (!err)
-		err = start(c, q, &memory, &clock);
+		err = server_start(c, q, &memory, &clock);
 	if (err)
 		return err;
 	r = XD_REPLY(rep, xr_capture_rep);
@@ -164,7 +165,7 @@ int xd_do_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *
 
 int xd_do_capture_context(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
-	struct xd_capture_client *cc = *find(xd_server_of(c), c);
+	struct xd_capture_client *cc = *capture_find(xd_server_of(c), c);
 
 	(void)req;
 	if (!cc || !cc->direct.on)
@@ -175,7 +176,7 @@ int xd_do_capture_context(struct xd_client *c, struct xd_request *req, struct xd
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-static void end(struct xd_client *c, struct xd_capture_client *cc)
+static void server_end(struct xd_client *c, struct xd_capture_client *cc)
 {
 	if (!cc->capture)
 		return;
@@ -187,24 +188,24 @@ static void end(struct xd_client *c, struct xd_capture_client *cc)
 
 int xd_do_end_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
-	struct xd_capture_client *cc = *find(xd_server_of(c), c);
+	struct xd_capture_client *cc = *capture_find(xd_server_of(c), c);
 
 	(void)req;
 	(void)rep;
 	if (!cc)
 		return xd_refuse(c, -EINVAL, "no capture");
-	end(c, cc);
+	server_end(c, cc);
 	return 0;
 }
 
 void xd_capture_end(struct xd_client *c)
 {
-	struct xd_capture_client **at = find(xd_server_of(c), c), *old = *at;
+	struct xd_capture_client **at = capture_find(xd_server_of(c), c), *old = *at;
 
 	if (!old)
 		return;
 	*at = old->next;
-	end(c, old);
+	server_end(c, old);
 	xd_capture_direct_free(xd_server_of(c), old);
 	if (!xd_server_of(c)->captures) {
 		xd_timer_cancel(xd_server_of(c)->capture_timer);

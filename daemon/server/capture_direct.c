@@ -46,7 +46,8 @@ static int copy_view(const struct xd_capture_client *cc, const struct xd_client 
 	return fd;
 }
 
-static void report(struct xd_capture_client *cc, const struct xd_client *c, bool ended)
+static void capture_direct_report(struct xd_capture_client *cc, const struct xd_client *c,
+				  bool ended)
 {
 	struct xd_context_report *r = NULL;
 
@@ -68,7 +69,7 @@ static void report(struct xd_capture_client *cc, const struct xd_client *c, bool
 	tell(cc);
 }
 
-static struct xd_context_report *take(struct xd_capture_client *cc)
+static struct xd_context_report *server_take(struct xd_capture_client *cc)
 {
 	struct xd_context_report *r = cc->direct.first;
 
@@ -84,7 +85,7 @@ static struct xd_context_report *take(struct xd_capture_client *cc)
 void xd_capture_direct_report(struct xd_capture_client *cc, struct xd_reply *rep)
 {
 	struct xr_capture_context_rep *body = XD_REPLY(rep, xr_capture_context_rep);
-	struct xd_context_report *r = take(cc);
+	struct xd_context_report *r = server_take(cc);
 
 	body->missed = cc->direct.missed;
 	cc->direct.missed = 0;
@@ -121,7 +122,7 @@ static uint32_t free_place(const struct xd_server *s)
 	return (uint32_t)__builtin_ctz(~used);
 }
 
-static void set_entry(struct xd_server *s, const struct xd_capture_client *cc)
+static void capture_direct_set_entry(struct xd_server *s, const struct xd_capture_client *cc)
 {
 	for (struct xd_client *c = s->objects.clients.first; c; c = c->next)
 		if (is_direct(c))
@@ -146,10 +147,10 @@ void xd_capture_direct_start(struct xd_server *s, struct xd_capture_client *cc,
 		.clock = cc->capture->clock,
 		.filter = q->filter,
 	};
-	set_entry(s, cc);
+	capture_direct_set_entry(s, cc);
 	for (const struct xd_client *c = s->objects.clients.first; c; c = c->next)
 		if (is_direct(c))
-			report(cc, c, false);
+			capture_direct_report(cc, c, false);
 }
 
 void xd_capture_direct_end(struct xd_server *s, struct xd_capture_client *cc)
@@ -157,7 +158,7 @@ void xd_capture_direct_end(struct xd_server *s, struct xd_capture_client *cc)
 	if (!cc->direct.on)
 		return;
 	cc->direct.entry.ended = 1;
-	set_entry(s, cc);
+	capture_direct_set_entry(s, cc);
 }
 
 void xd_capture_direct_free(struct xd_server *s, struct xd_capture_client *cc)
@@ -168,8 +169,8 @@ void xd_capture_direct_free(struct xd_server *s, struct xd_capture_client *cc)
 		return;
 	cc->direct.on = false;
 	cc->direct.entry = (struct xr_direct_capture){ 0 };
-	set_entry(s, cc);
-	while ((r = take(cc))) {
+	capture_direct_set_entry(s, cc);
+	while ((r = server_take(cc))) {
 		if (r->view >= 0) {
 			xd_client_close_fds(cc->client, &r->view, 1);
 			xd_user_put_fds(cc->client, 1);
@@ -186,12 +187,12 @@ void xd_captures_lend(struct xd_client *c)
 		if (!cc->direct.on)
 			continue;
 		xd_direct_rules_capture(c, cc->direct.place, &cc->direct.entry);
-		report(cc, c, false);
+		capture_direct_report(cc, c, false);
 	}
 }
 
 void xd_captures_lend_end(const struct xd_client *c)
 {
 	for (struct xd_capture_client *cc = xd_server_of(c)->captures; cc; cc = cc->next)
-		report(cc, c, true);
+		capture_direct_report(cc, c, true);
 }

@@ -29,7 +29,7 @@ struct xd_direct_rules {
 	} list[2];
 };
 
-static struct xd_faults *faults_of(const struct xd_client *c)
+static struct xd_faults *direct_rules_faults_of(const struct xd_client *c)
 {
 	return xd_workers_faults(c->dev->workers);
 }
@@ -44,7 +44,7 @@ static uint64_t increase(__u64 *known, uint64_t present)
 	return n;
 }
 
-static void collect(struct xd_client *c)
+static void direct_rules_collect(struct xd_client *c)
 {
 	struct xd_direct_rules *d = c->direct_rules;
 	struct xr_view_fault hits[XR_DIRECT_RULES];
@@ -57,7 +57,7 @@ static void collect(struct xd_client *c)
 			struct xr_view_fault *known = &d->list[list].known[i];
 			uint64_t seen = increase(&known->seen, hits[n].seen);
 
-			xd_faults_add_hits(faults_of(c), d->list[list].index[i], seen,
+			xd_faults_add_hits(direct_rules_faults_of(c), d->list[list].index[i], seen,
 					   increase(&known->hits, hits[n].hits));
 		}
 	}
@@ -67,7 +67,7 @@ void xd_direct_rules_collect(struct xd_clients *cs)
 {
 	for (struct xd_client *c = cs->first; c; c = c->next)
 		if (c->direct_rules)
-			collect(c);
+			direct_rules_collect(c);
 }
 
 /* ---- rules -------------------------------------------------------------------------------- */
@@ -82,7 +82,8 @@ static void add_list(const struct xd_client *c, int list, uint32_t *used)
 	uint32_t length, begin = *used;
 
 	d->list[list].n = 0;
-	for (uint32_t i = 0; (rule = xd_faults_at(faults_of(c), i, &hits, &owner)); i++) {
+	for (uint32_t i = 0; (rule = xd_faults_at(direct_rules_faults_of(c), i, &hits, &owner));
+	     i++) {
 		length = (uint32_t)strlen(rule->text);
 		if (!(c->fault_rules >> i & 1) || owner != (list == OWN ? c->id : 0) ||
 		    d->list[list].n == LIST_RULES || *used + length + 1 > XR_DIRECT_RULES_TEXT)
@@ -95,28 +96,29 @@ static void add_list(const struct xd_client *c, int list, uint32_t *used)
 	d->page.list[list].length = *used - begin;
 }
 
-static bool put(const struct xd_direct_rules *d, size_t off, const void *from, size_t size)
+static bool direct_rules_put(const struct xd_direct_rules *d, size_t off, const void *from,
+			     size_t size)
 {
 	return pwrite(d->fd, from, size, (off_t)off) == (ssize_t)size;
 }
 
 /* The program reads again when the sequence word has changed and is even. */
-static void store(struct xd_client *c)
+static void direct_rules_store(struct xd_client *c)
 {
 	struct xd_direct_rules *d = c->direct_rules;
 	const size_t rest = sizeof(d->page.seq);
 
 	d->page.seq++;
-	if (put(d, 0, &d->page.seq, sizeof(d->page.seq)) &&
-	    put(d, rest, (const char *)&d->page + rest, sizeof(d->page) - rest)) {
+	if (direct_rules_put(d, 0, &d->page.seq, sizeof(d->page.seq)) &&
+	    direct_rules_put(d, rest, (const char *)&d->page + rest, sizeof(d->page) - rest)) {
 		d->page.seq++;
-		if (put(d, 0, &d->page.seq, sizeof(d->page.seq)))
+		if (direct_rules_put(d, 0, &d->page.seq, sizeof(d->page.seq)))
 			return;
 	}
 	xd_log(XD_WARN, "faults and captures do not reach direct client %u: no memory", c->id);
 }
 
-static void update(struct xd_client *c)
+static void direct_rules_update(struct xd_client *c)
 {
 	struct xd_direct_rules *d = c->direct_rules;
 	struct xr_direct_page before = d->page;
@@ -128,7 +130,7 @@ static void update(struct xd_client *c)
 	if (!memcmp(&before, &d->page, sizeof(before)))
 		return;
 	d->page.set_at = xd_now();
-	store(c);
+	direct_rules_store(c);
 }
 
 void xd_direct_rules_update(struct xd_clients *cs, const struct xd_client *owner, uint64_t seed)
@@ -145,7 +147,7 @@ void xd_direct_rules_update(struct xd_clients *cs, const struct xd_client *owner
 			d->page.list[list].set++;
 			memset(d->list[list].known, 0, sizeof(d->list[list].known));
 		}
-		update(c);
+		direct_rules_update(c);
 	}
 }
 
@@ -155,14 +157,14 @@ void xd_direct_rules_update(struct xd_clients *cs, const struct xd_client *owner
 void xd_direct_rules_capture(struct xd_client *c, uint32_t place,
 			     const struct xr_direct_capture *entry)
 {
-	collect(c);
+	direct_rules_collect(c);
 	c->direct_rules->page.capture[place] = *entry;
-	store(c);
+	direct_rules_store(c);
 }
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-static int make_file(void)
+static int direct_rules_make_file(void)
 {
 	int fd = memfd_create("xroce-rules", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
 
@@ -185,7 +187,7 @@ int xd_direct_rules_open(struct xd_client *c)
 		free(d);
 		return err;
 	}
-	d->fd = make_file();
+	d->fd = direct_rules_make_file();
 	if (d->fd < 0) {
 		err = d->fd;
 		xd_user_put_fds(c, 1);
@@ -193,8 +195,8 @@ int xd_direct_rules_open(struct xd_client *c)
 		return err;
 	}
 	c->direct_rules = d;
-	d->page.list[OPERATOR].seed = xd_faults_seed(faults_of(c));
-	update(c);
+	d->page.list[OPERATOR].seed = xd_faults_seed(direct_rules_faults_of(c));
+	direct_rules_update(c);
 	return 0;
 }
 
@@ -204,7 +206,7 @@ void xd_direct_rules_close(struct xd_client *c)
 
 	if (!d)
 		return;
-	collect(c);
+	direct_rules_collect(c);
 	c->direct_rules = NULL;
 	xd_client_close_fds(c, &d->fd, 1);
 	xd_user_put_fds(c, 1);

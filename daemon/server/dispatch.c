@@ -32,7 +32,7 @@ static uint32_t own_flag(const struct xd_client *c)
 
 #define NO_FAULTS (XR_FOR_OBSERVERS | XR_FOR_OPERATORS | XR_FOR_CHANNELS | XR_FOR_UMAD)
 
-static int check(struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
+static int dispatch_check(struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
 {
 	const struct verb *verb;
 
@@ -53,7 +53,7 @@ static int check(struct xd_client *c, uint32_t type, uint32_t length, uint32_t n
 
 int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
-	int err = check(c, req->type, req->length, req->nfds);
+	int err = dispatch_check(c, req->type, req->length, req->nfds);
 	const struct verb *verb;
 
 	if (err)

@@ -16,19 +16,19 @@
 /* At most this part of the control thread's time is used for turns. */
 #define MOST_TIME 10
 
-static struct xd_faults *faults_of(const struct xd_client *c)
+static struct xd_faults *fault_times_faults_of(const struct xd_client *c)
 {
 	return xd_workers_faults(c->dev->workers);
 }
 
 static bool is_port_down(const struct xd_client *c)
 {
-	return xd_faults_active(faults_of(c), XD_FAULT_PORT) & c->fault_rules;
+	return xd_faults_active(fault_times_faults_of(c), XD_FAULT_PORT) & c->fault_rules;
 }
 
 static uint64_t gone_gids(const struct xd_client *c)
 {
-	return xd_faults_active(faults_of(c), XD_FAULT_GID) & c->fault_rules;
+	return xd_faults_active(fault_times_faults_of(c), XD_FAULT_GID) & c->fault_rules;
 }
 
 void xd_fault_times_hello(struct xd_client *c)
@@ -38,7 +38,7 @@ void xd_fault_times_hello(struct xd_client *c)
 }
 
 /* raised: rules of events that are due */
-static void update(struct xd_client *c, uint64_t raised)
+static void fault_times_update(struct xd_client *c, uint64_t raised)
 {
 	struct xd_event_source *port = &c->events.port;
 	const bool port_changed = c->fault_port != is_port_down(c);
@@ -55,13 +55,14 @@ static void update(struct xd_client *c, uint64_t raised)
 	if (c->cm_channel && (port_changed || gids_changed))
 		xd_walk_add(c, XD_WALK_REFRESH);
 	for (raised &= c->fault_rules; raised; raised &= raised - 1) {
-		rule = xd_faults_at(faults_of(c), (uint32_t)__builtin_ctzll(raised), &hits, &owner);
+		rule = xd_faults_at(fault_times_faults_of(c), (uint32_t)__builtin_ctzll(raised),
+				    &hits, &owner);
 		xd_event_raise(port, rule->event);
 	}
 }
 
 /* Charges the programs whose rules have changed for processor time. */
-static void charge(struct xd_server *s, uint64_t changed, uint64_t used)
+static void fault_times_charge(struct xd_server *s, uint64_t changed, uint64_t used)
 {
 	struct xd_faults *f = xd_workers_faults(s->dev->workers);
 	const uint64_t each = changed ? used / (uint64_t)__builtin_popcountll(changed) : 0;
@@ -88,10 +89,10 @@ void xd_fault_times_run(struct xd_server *s)
 	next = xd_faults_tick(xd_workers_faults(s->dev->workers), now, &turns);
 	for (c = s->objects.clients.first; c; c = c->next)
 		if (!c->ending && c->connection.hello && !c->connection.observer)
-			update(c, turns.raised);
+			fault_times_update(c, turns.raised);
 	xd_walk_begin(&s->objects.clients, XD_WALK_REFRESH);
 	used = xd_cpu_time() - begin;
-	charge(s, turns.changed, used);
+	fault_times_charge(s, turns.changed, used);
 	if (next == XT_NEVER) {
 		xd_timer_cancel(s->fault_timer);
 		return;
@@ -100,14 +101,14 @@ void xd_fault_times_run(struct xd_server *s)
 	xd_timer_arm(s->fault_timer, next > now + pause ? next - now : pause);
 }
 
-static void on_timer(void *arg)
+static void fault_times_on_timer(void *arg)
 {
 	xd_fault_times_run(arg);
 }
 
 int xd_fault_times_start(struct xd_server *s)
 {
-	s->fault_timer = xd_timer_new(s->dev->loop, on_timer, s);
+	s->fault_timer = xd_timer_new(s->dev->loop, fault_times_on_timer, s);
 	return s->fault_timer ? 0 : -ENOMEM;
 }
 

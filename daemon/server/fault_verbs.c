@@ -27,7 +27,7 @@ static void postponed_free(struct postponed *p)
 	free(p);
 }
 
-static int fail(struct xd_client *c, int error)
+static int fault_verbs_fail(struct xd_client *c, int error)
 {
 	return xd_refuse(c, error, "an injected fault, see docs/faults.md");
 }
@@ -40,7 +40,7 @@ static void on_time(void *arg)
 	xd_request_wake(c);
 	if (p->error) {
 		xd_client_close_fds(c, p->fds, p->req.nfds);
-		xd_reply_send(c, fail(c, p->error), NULL);
+		xd_reply_send(c, fault_verbs_fail(c, p->error), NULL);
 	} else {
 		xd_request_execute(c, &p->req, p->handler);
 	}
@@ -48,7 +48,7 @@ static void on_time(void *arg)
 	xd_load_charge_lap(c);
 }
 
-static void cancel(struct xd_client *c)
+static void fault_verbs_cancel(struct xd_client *c)
 {
 	struct postponed *p = c->connection.waiting;
 
@@ -79,7 +79,7 @@ static int postpone(struct xd_client *c, struct xd_request *req, uint32_t size,
 	p->req.fds = p->fds;
 	for (uint32_t i = 0; i < req->nfds; i++)
 		req->fds[i] = -1;
-	xd_request_wait(c, cancel, p);
+	xd_request_wait(c, fault_verbs_cancel, p);
 	xd_timer_arm(p->timer, delay);
 	return XD_LATER;
 }
@@ -92,5 +92,5 @@ int xd_fault_request(struct xd_client *c, struct xd_request *req, uint32_t size,
 
 	if (v.delay_ns)
 		return postpone(c, req, size, &how, v.delay_ns);
-	return v.error ? fail(c, v.error) : 0;
+	return v.error ? fault_verbs_fail(c, v.error) : 0;
 }

@@ -14,13 +14,13 @@
 #include "direct_rules.h"
 #include "server.h"
 
-static struct xd_faults *faults_of(const struct xd_client *c)
+static struct xd_faults *server_faults_of(const struct xd_client *c)
 {
 	return xd_workers_faults(c->dev->workers);
 }
 
 /* A job frees the channel of a client that ends. */
-static struct xd_fault_program program_of(const struct xd_client *c)
+static struct xd_fault_program faults_program_of(const struct xd_client *c)
 {
 	return (struct xd_fault_program){
 		.client = c->id,
@@ -34,9 +34,9 @@ static struct xd_fault_program program_of(const struct xd_client *c)
 
 static void select_rules(struct xd_client *c)
 {
-	const struct xd_fault_program program = program_of(c);
+	const struct xd_fault_program program = faults_program_of(c);
 
-	c->fault_rules = xd_faults_of(faults_of(c), &program);
+	c->fault_rules = xd_faults_of(server_faults_of(c), &program);
 }
 
 void xd_faults_hello(struct xd_client *c)
@@ -55,26 +55,27 @@ static void refresh_paths(const struct xd_client *c, bool own)
 }
 
 /* Replaces the rules of a client, or those of the operator, and selects them for all clients. */
-static int replace(struct xd_client *c, bool own, const struct xd_fault_list *list)
+static int faults_replace(struct xd_client *c, bool own, const struct xd_fault_list *list)
 {
-	const struct xd_fault_program program = program_of(c);
+	const struct xd_fault_program program = faults_program_of(c);
 	const uint32_t user = own ? program.uid : XD_FAULT_ANY;
-	const bool before = xd_faults_of_user(faults_of(c), user);
+	const bool before = xd_faults_of_user(server_faults_of(c), user);
 	struct xd_client *each;
 	int err;
 
 	xd_direct_rules_collect(c->clients);
 	xd_monitor_faults(xd_server_of(c));
-	xd_faults_lock(faults_of(c));
-	err = xd_faults_set(faults_of(c), own ? &program : NULL, list->seed, list->rule, list->n);
+	xd_faults_lock(server_faults_of(c));
+	err = xd_faults_set(server_faults_of(c), own ? &program : NULL, list->seed, list->rule,
+			    list->n);
 	for (each = c->clients->first; !err && each; each = each->next)
 		select_rules(each);
-	xd_faults_unlock(faults_of(c));
+	xd_faults_unlock(server_faults_of(c));
 	if (err)
 		return err;
 	xd_direct_rules_update(c->clients, own ? c : NULL, list->seed);
 	xd_fault_times_run(xd_server_of(c));
-	if (before != xd_faults_of_user(faults_of(c), user))
+	if (before != xd_faults_of_user(server_faults_of(c), user))
 		refresh_paths(c, own);
 	return 0;
 }
@@ -84,7 +85,7 @@ static bool has_rules(const struct xd_client *c)
 	struct xd_fault_hits hits;
 	uint64_t owner;
 
-	for (uint32_t i = 0; xd_faults_at(faults_of(c), i, &hits, &owner); i++)
+	for (uint32_t i = 0; xd_faults_at(server_faults_of(c), i, &hits, &owner); i++)
 		if (owner == c->id)
 			return true;
 	return false;
@@ -95,10 +96,11 @@ void xd_faults_end(struct xd_client *c)
 	static const struct xd_fault_list none;
 
 	if (has_rules(c))
-		replace(c, true, &none);
+		faults_replace(c, true, &none);
 }
 
-static int parse(struct xd_client *c, const struct xr_set_fault_req *q, struct xd_fault_list *list)
+static int faults_parse(struct xd_client *c, const struct xr_set_fault_req *q,
+			struct xd_fault_list *list)
 {
 	char why[XR_WHY_MAX];
 
@@ -132,12 +134,12 @@ int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply
 	list = malloc(sizeof(*list));
 	if (!list)
 		return -ENOMEM;
-	err = parse(c, q, list);
+	err = faults_parse(c, q, list);
 	if (!err && own && !c->identity.is_operator && forges(list))
 		err = xd_refuse(c, -EPERM,
 				"'icrc right' is for received packets (rx), except for operators");
 	if (!err)
-		err = replace(c, own, list);
+		err = faults_replace(c, own, list);
 	if (err == -ENOSPC)
 		err = xd_refuse(c, err,
 				"%u rules; a device has %u for operators, %u for all programs,"
@@ -174,7 +176,7 @@ int xd_faults_load(struct xd_server *s)
 
 void xd_faults_show(struct json *j, const struct xd_client *c)
 {
-	struct xd_faults *f = faults_of(c);
+	struct xd_faults *f = server_faults_of(c);
 	const struct xd_fault_rule *rule;
 	struct xd_fault_hits hits;
 	uint64_t owner;

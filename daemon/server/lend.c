@@ -77,7 +77,7 @@ static const char *why_no_slots(const struct xd_device *dev)
 					     : "they could not be opened";
 }
 
-static int check(struct xd_client *c, const struct xr_lend_req *q)
+static int lend_check(struct xd_client *c, const struct xr_lend_req *q)
 {
 	struct xd_slots_state state;
 	bool ring = q->flags & XR_LEND_RING;
@@ -136,7 +136,7 @@ static void write_reply(struct xd_client *c, const struct xd_loan *loan, struct 
 	xd_reply_fd(rep, xd_direct_rules_fd(c), true);
 }
 
-static int take_inbox(struct xd_client *c, int *fd)
+static int lend_take_inbox(struct xd_client *c, int *fd)
 {
 	int err = xd_user_take_fds(c, 1);
 
@@ -147,7 +147,7 @@ static int take_inbox(struct xd_client *c, int *fd)
 	return 0;
 }
 
-static void close_inbox(struct xd_client *c)
+static void lend_close_inbox(struct xd_client *c)
 {
 	if (c->inbox < 0)
 		return;
@@ -171,11 +171,11 @@ static int take_descriptors(struct xd_client *c, struct xd_request *req)
 	if (q->flags & XR_LEND_VIEW)
 		err = xd_view_open(c, &req->fds[n++]);
 	if (!err && q->flags & XR_LEND_INBOX)
-		err = take_inbox(c, &req->fds[n]);
+		err = lend_take_inbox(c, &req->fds[n]);
 	return err;
 }
 
-static int lend(struct xd_client *c, struct xd_request *req, bool ring, struct xd_loan *loan)
+static int server_lend(struct xd_client *c, struct xd_request *req, bool ring, struct xd_loan *loan)
 {
 	int err = take_descriptors(c, req);
 
@@ -186,7 +186,7 @@ static int lend(struct xd_client *c, struct xd_request *req, bool ring, struct x
 	if (err == -EBUSY)
 		xd_refuse(c, err, "no slot is free, of those that nobody has had the socket of");
 	if (err) {
-		close_inbox(c);
+		lend_close_inbox(c);
 		xd_direct_rules_close(c);
 		xd_view_close(c);
 		return err;
@@ -209,7 +209,7 @@ struct giving {
 	int err;
 };
 
-static void refuse_ring(struct xd_client *c, const struct giving *g)
+static void lend_refuse_ring(struct xd_client *c, const struct giving *g)
 {
 	static const char *const steps[] = {
 		[XD_RING_PREPARE] = "the helper",
@@ -251,7 +251,7 @@ static void clean_done(struct xd_client_job *job)
 
 	c->slot = 0;
 	c->slot_ended = false;
-	refuse_ring(c, g);
+	lend_refuse_ring(c, g);
 	xd_reply_send(c, g->err, xd_reply_start());
 	free(g);
 }
@@ -284,7 +284,7 @@ static int lend_ring(struct xd_client *c, struct xd_request *req)
 {
 	const struct xr_lend_req *q = req->body;
 	struct giving *g = calloc(1, sizeof(*g));
-	int err = g ? lend(c, req, true, &g->loan) : -ENOMEM;
+	int err = g ? server_lend(c, req, true, &g->loan) : -ENOMEM;
 
 	if (err) {
 		free(g);
@@ -301,12 +301,12 @@ int xd_do_lend(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 {
 	const struct xr_lend_req *q = req->body;
 	struct xd_loan loan;
-	int err = check(c, q);
+	int err = lend_check(c, q);
 
 	if (!err && q->flags & XR_LEND_RING)
 		return lend_ring(c, req);
 	if (!err)
-		err = lend(c, req, false, &loan);
+		err = server_lend(c, req, false, &loan);
 	if (!err)
 		write_reply(c, &loan, rep);
 	return err;
@@ -371,7 +371,7 @@ void xd_lend_end(struct xd_client *c)
 	c->slot_ended = true;
 	c->clients->borrower[c->slot - 1] = NULL;
 	xd_claims_end(c);
-	close_inbox(c);
+	lend_close_inbox(c);
 	xd_direct_rules_close(c);
 	xd_view_publish_end(c);
 	xd_view_close(c);

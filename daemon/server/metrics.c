@@ -93,7 +93,7 @@ static void put_worker_queues(struct openmetrics *m, const struct xd_device *dev
 	}
 }
 
-static void put_workers(struct openmetrics *m, const struct xd_device *dev)
+static void metrics_put_workers(struct openmetrics *m, const struct xd_device *dev)
 {
 	put_worker_queues(m, dev);
 #define X(name, help)                                                                              \
@@ -108,7 +108,7 @@ static void put_workers(struct openmetrics *m, const struct xd_device *dev)
 #undef X
 }
 
-static void put_pauses(struct openmetrics *m, const struct xd_device *dev)
+static void metrics_put_pauses(struct openmetrics *m, const struct xd_device *dev)
 {
 	const struct xd_pauses *pauses = xd_workers_pauses(dev->workers);
 
@@ -118,7 +118,7 @@ static void put_pauses(struct openmetrics *m, const struct xd_device *dev)
 
 /* ---- packets --------------------------------------------------------------------- */
 
-static void put_reasons(struct openmetrics *m, const struct xr_stat *stat)
+static void metrics_put_reasons(struct openmetrics *m, const struct xr_stat *stat)
 {
 	uint32_t i;
 
@@ -138,7 +138,7 @@ static void put_reasons(struct openmetrics *m, const struct xr_stat *stat)
 	}
 }
 
-static void put_transport(struct openmetrics *m, const struct xt_counters *c)
+static void metrics_put_transport(struct openmetrics *m, const struct xt_counters *c)
 {
 #define X(field, text) om_single(m, "transport_" #field, OM_COUNTER, c->field, "Engines: " text);
 	XT_COUNTERS(X)
@@ -205,29 +205,31 @@ static void put_gsi(struct openmetrics *m, const struct xd_gsi_counters *g)
 
 /* ---- objects and memory ---------------------------------------------------------- */
 
-static void put_kind(struct openmetrics *m, const char *kind, uint64_t n)
+static void metrics_put_kind(struct openmetrics *m, const char *kind, uint64_t n)
 {
 	om_begin(m);
 	om_label(m, "kind", kind);
 	om_value(m, n);
 }
 
-static void put_objects(struct openmetrics *m, const struct xd_clients *cs)
+static void metrics_put_objects(struct openmetrics *m, const struct xd_clients *cs)
 {
 	const struct xd_kinds *kinds = &cs->kinds;
 	struct xd_mem_totals totals;
 	uint32_t i;
 
 	om_family(m, "objects", OM_GAUGE, "Existing objects by kind");
-	put_kind(m, "clients", cs->count - cs->channels);
-	put_kind(m, "cm_channels", cs->channels);
+	metrics_put_kind(m, "clients", cs->count - cs->channels);
+	metrics_put_kind(m, "cm_channels", cs->channels);
 	for (i = 0; i < kinds->n; i++)
-		put_kind(m, kinds->ops[i]->name, kinds->objects[i] + xd_views_objects(cs, NULL, i));
+		metrics_put_kind(m, kinds->ops[i]->name,
+				 kinds->objects[i] + xd_views_objects(cs, NULL, i));
 	om_family(m, "object_limit", OM_GAUGE, "Largest number of objects of the device by kind");
-	put_kind(m, "clients", cs->dev->opt->max_clients);
-	put_kind(m, "cm_channels", cs->dev->opt->max_cm_channels);
+	metrics_put_kind(m, "clients", cs->dev->opt->max_clients);
+	metrics_put_kind(m, "cm_channels", cs->dev->opt->max_cm_channels);
 	for (i = 0; i < kinds->n; i++)
-		put_kind(m, kinds->ops[i]->name, xd_kind_limit(cs, kinds->ops[i]->device_limit));
+		metrics_put_kind(m, kinds->ops[i]->name,
+				 xd_kind_limit(cs, kinds->ops[i]->device_limit));
 	xd_mem_totals(&totals);
 	om_single(m, "mapped_bytes", OM_GAUGE, totals.mapped, "Memory of all regions");
 	om_single(m, "pinned_bytes", OM_GAUGE, totals.pinned, "Pinned memory of all regions");
@@ -326,8 +328,8 @@ static void put_counter(struct openmetrics *m, const struct xd_program *p,
 	om_value(m, *(const uint64_t *)((const char *)&sum->counters + *(const size_t *)arg));
 }
 
-static void put_rtt(struct openmetrics *m, const struct xd_program *p, const struct xt_traffic *sum,
-		    const void *arg)
+static void metrics_put_rtt(struct openmetrics *m, const struct xd_program *p,
+			    const struct xt_traffic *sum, const void *arg)
 {
 	uint64_t n = 0;
 
@@ -368,7 +370,7 @@ static void put_programs(struct openmetrics *m, struct xd_clients *cs)
 #undef X
 	om_family(m, "program_rtt_seconds", OM_HISTOGRAM,
 		  "Round-trip times of packets that request a response");
-	for_programs(m, ps, put_rtt, NULL);
+	for_programs(m, ps, metrics_put_rtt, NULL);
 }
 
 /* ---- users ----------------------------------------------------------------------- */
@@ -391,7 +393,7 @@ static void put_users(struct openmetrics *m, const struct xd_clients *cs)
 	}
 }
 
-static void put_heap(struct openmetrics *m, struct xd_server *s)
+static void metrics_put_heap(struct openmetrics *m, struct xd_server *s)
 {
 	om_single(m, "heap_bytes", OM_GAUGE, xd_heap_bytes(&s->heap),
 		  "Memory of malloc() in use by the daemon");
@@ -406,22 +408,22 @@ void xd_metrics_write(FILE *f, struct xd_server *s, bool all)
 
 	xd_sum_counters(s, &sums);
 	put_device(&m, s->dev);
-	put_workers(&m, s->dev);
+	metrics_put_workers(&m, s->dev);
 	om_single(&m, "direct_faults", OM_COUNTER, sums.direct_faults,
 		  "Injected faults of direct contexts");
-	put_pauses(&m, s->dev);
-	put_reasons(&m, sums.reason);
-	put_transport(&m, &sums.transport);
+	metrics_put_pauses(&m, s->dev);
+	metrics_put_reasons(&m, sums.reason);
+	metrics_put_transport(&m, &sums.transport);
 	if (engine)
 		put_cm(&m, engine);
 	if (s->dev->gsi)
 		put_gsi(&m, xd_gsi_counters(s->dev->gsi));
-	put_objects(&m, cs);
+	metrics_put_objects(&m, cs);
 	if (all) {
 		put_clients(&m, cs);
 		put_programs(&m, cs);
 		put_users(&m, cs);
-		put_heap(&m, s);
+		metrics_put_heap(&m, s);
 	}
 	om_end(&m);
 }

@@ -22,7 +22,7 @@
 #define MOST_TIME 10
 
 /* A rule of fault injection, as it was when it was compared last */
-struct rule {
+struct monitor_rule {
 	char text[XD_FAULT_TEXT];
 	uint64_t owner, hits;
 };
@@ -34,7 +34,7 @@ struct xd_event_watch {
 	uint64_t counts_at; /* when counts are compared next */
 	uint64_t queue_errors;
 	uint32_t rules;
-	struct rule rule[XD_FAULT_RULES], new_rule[XD_FAULT_RULES];
+	struct monitor_rule rule[XD_FAULT_RULES], new_rule[XD_FAULT_RULES];
 	struct worker {
 		uint64_t errors, counts;
 	} worker[];
@@ -43,7 +43,7 @@ struct xd_event_watch {
 /* ---- faults ---------------------------------------------------------------------- */
 
 /* Returns the hits of the same rule when it was compared last. Rules are replaced at any time. */
-static uint64_t known_hits(const struct xd_event_watch *w, const struct rule *r)
+static uint64_t known_hits(const struct xd_event_watch *w, const struct monitor_rule *r)
 {
 	for (uint32_t i = 0; i < w->rules; i++)
 		if (w->rule[i].owner == r->owner && !strcmp(w->rule[i].text, r->text))
@@ -51,7 +51,7 @@ static uint64_t known_hits(const struct xd_event_watch *w, const struct rule *r)
 	return 0;
 }
 
-static void publish_hits(struct xd_event_watch *w, const struct rule *r)
+static void publish_hits(struct xd_event_watch *w, const struct monitor_rule *r)
 {
 	struct xd_clients *cs = &w->server->objects.clients;
 	uint64_t count = r->hits - known_hits(w, r);
@@ -76,7 +76,7 @@ static void compare_faults(struct xd_event_watch *w, bool publish)
 
 	xd_direct_rules_collect(&w->server->objects.clients);
 	for (n = 0; n < XD_FAULT_RULES; n++) {
-		struct rule *r = &w->new_rule[n];
+		struct monitor_rule *r = &w->new_rule[n];
 
 		rule = xd_faults_at(faults, n, &hits, &r->owner);
 		if (!rule)
@@ -162,7 +162,7 @@ static void compare_later(void *arg)
 }
 
 /* The objects are walked if any of them has changed. */
-static void compare(void *arg)
+static void monitor_compare(void *arg)
 {
 	struct xd_event_watch *w = arg;
 	struct xd_clients *cs = &w->server->objects.clients;
@@ -196,7 +196,7 @@ static int new_watch(struct xd_server *s)
 	if (!w)
 		return -ENOMEM;
 	w->server = s;
-	w->timer = xd_timer_new(s->dev->loop, compare, w);
+	w->timer = xd_timer_new(s->dev->loop, monitor_compare, w);
 	if (!w->timer) {
 		free(w);
 		return -ENOMEM;

@@ -41,7 +41,7 @@ static int check_qp(struct xd_client *c, const struct xd_slots_state *state,
 	return 0;
 }
 
-static int check_key(struct xd_client *c, const struct xr_publish_entry *e)
+static int publish_check_key(struct xd_client *c, const struct xr_publish_entry *e)
 {
 	if (e->place >= XR_PUBLISH_KEYS)
 		return xd_refuse(c, -EINVAL, "place %u of a key, the tables hold %u of a client",
@@ -62,10 +62,10 @@ static int check_entry(struct xd_client *c, const struct xd_slots_state *state,
 	if (e->reserved || (e->kind != XR_PUBLISH_QP && e->kind != XR_PUBLISH_KEY))
 		return xd_refuse(c, -EINVAL, "kind %u, reserved %u of an entry", e->kind,
 				 e->reserved);
-	return e->kind == XR_PUBLISH_QP ? check_qp(c, state, e) : check_key(c, e);
+	return e->kind == XR_PUBLISH_QP ? check_qp(c, state, e) : publish_check_key(c, e);
 }
 
-static int check(struct xd_client *c, const struct xd_request *req)
+static int publish_check(struct xd_client *c, const struct xd_request *req)
 {
 	const struct xr_publish_req *q = req->body;
 	struct xd_slots_state state;
@@ -91,7 +91,7 @@ static int check(struct xd_client *c, const struct xd_request *req)
 
 /* ---- entries ------------------------------------------------------------------------ */
 
-static uint32_t *place_of(struct xd_published *p, const struct xr_publish_entry *e)
+static uint32_t *publish_place_of(struct xd_published *p, const struct xr_publish_entry *e)
 {
 	return e->kind == XR_PUBLISH_QP ? &p->qpn[e->place] : &p->index[e->place];
 }
@@ -103,9 +103,9 @@ static void empty(struct xd_client *c, enum xr_publish_kind kind, uint32_t *plac
 	*place = 0;
 }
 
-static int set(struct xd_client *c, const struct xr_publish_entry *e)
+static int publish_set(struct xd_client *c, const struct xr_publish_entry *e)
 {
-	uint32_t *place = place_of(c->published, e);
+	uint32_t *place = publish_place_of(c->published, e);
 	int err;
 
 	if (*place != e->number)
@@ -119,7 +119,7 @@ static int set(struct xd_client *c, const struct xr_publish_entry *e)
 	return 0;
 }
 
-static int set_flags(struct xd_client *c, uint32_t flags)
+static int publish_set_flags(struct xd_client *c, uint32_t flags)
 {
 	int err;
 
@@ -136,7 +136,7 @@ static int set_flags(struct xd_client *c, uint32_t flags)
 int xd_do_publish(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_publish_req *q = req->body;
-	int err = check(c, req);
+	int err = publish_check(c, req);
 
 	(void)rep;
 	if (err)
@@ -145,12 +145,12 @@ int xd_do_publish(struct xd_client *c, struct xd_request *req, struct xd_reply *
 		c->published = calloc(1, sizeof(*c->published));
 	if (!c->published)
 		return -ENOMEM;
-	err = set_flags(c, q->flags);
+	err = publish_set_flags(c, q->flags);
 	for (uint32_t i = 0; i < q->entries && !err; i++)
-		err = set(c, &q->entry[i]);
+		err = publish_set(c, &q->entry[i]);
 	/* The client has objects already that the tables do not know. */
 	if (err && req->no_reply)
-		set_flags(c, XR_PUBLISH_MORE_QPS | XR_PUBLISH_MORE_KEYS);
+		publish_set_flags(c, XR_PUBLISH_MORE_QPS | XR_PUBLISH_MORE_KEYS);
 	return err;
 }
 

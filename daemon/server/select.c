@@ -27,8 +27,9 @@ static struct quoted quote(const char *s, size_t n)
 }
 
 /* right: the type that all values are known to have; a client may send many names */
-static int check_name(struct xd_client *c, const struct xr_list *list, bool details,
-		      const char *name, size_t n, const char *values, enum xr_member_type *right)
+static int select_check_name(struct xd_client *c, const struct xr_list *list, bool details,
+			     const char *name, size_t n, const char *values,
+			     enum xr_member_type *right)
 {
 	enum xr_member_type type;
 	const char *wrong;
@@ -63,11 +64,11 @@ static int check_term(struct xd_client *c, const struct xr_list *list, bool deta
 		return xd_refuse(c, -EINVAL, "the selection has a value without a name");
 	names = t->names;
 	while (!err && (name = xr_next_word(&names, &n)))
-		err = check_name(c, list, details, name, n, t->values, &right);
+		err = select_check_name(c, list, details, name, n, t->values, &right);
 	return err;
 }
 
-static const char *take_text(const char **at, const char *end)
+static const char *select_take_text(const char **at, const char *end)
 {
 	const char *text = *at;
 
@@ -88,8 +89,8 @@ int xd_select_parse(struct xd_select *s, struct xd_client *c, const struct xr_li
 				 XR_SHOW_SELECT_BYTES);
 	if (q->length && end[-1])
 		return xd_refuse(c, -EINVAL, "the selection does not end with NUL");
-	while (!err && (t.names = take_text(&at, end))) {
-		t.values = take_text(&at, end);
+	while (!err && (t.names = select_take_text(&at, end))) {
+		t.values = select_take_text(&at, end);
 		if (!t.values)
 			return xd_refuse(c, -EINVAL, "'%s' has no value in the selection",
 					 quote(t.names, strlen(t.names)).text);

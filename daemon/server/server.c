@@ -41,7 +41,7 @@ static bool in_group(int fd, const struct ucred *cred, gid_t group)
 }
 
 /* The mode of the socket enforces the same, unless it was changed. */
-static bool may_connect(const struct xd_server *s, int fd, struct ucred *cred)
+static bool server_may_connect(const struct xd_server *s, int fd, struct ucred *cred)
 {
 	socklen_t len = sizeof(*cred);
 
@@ -56,7 +56,7 @@ static void add_client(struct xd_server *s, int fd, int ticket)
 	struct xd_log_program program = { 0 };
 	struct ucred cred = { 0 };
 
-	if (may_connect(s, fd, &cred)) {
+	if (server_may_connect(s, fd, &cred)) {
 		xd_client_new(clients, fd, ticket);
 		return;
 	}
@@ -121,7 +121,7 @@ static void on_arrival(void *arg, uint32_t events)
 
 /* ---- the socket ------------------------------------------------------------------ */
 
-static int listen_at(struct xd_listener *l, const char *path)
+static int server_listen_at(struct xd_listener *l, const char *path)
 {
 	mode_t mode = l->group == XD_NO_GROUP ? 0600 : 0660, old;
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -157,7 +157,7 @@ int xd_listener_open(const struct xd_options *opt, struct xd_listener *l)
 	if (unlink(opt->socket) && errno != ENOENT)
 		err = -errno;
 	if (!err)
-		err = listen_at(l, opt->socket);
+		err = server_listen_at(l, opt->socket);
 	if (err)
 		xd_log(XD_ERR, "control socket %s: %s", opt->socket, strerror(-err));
 	return err;
@@ -225,7 +225,7 @@ static void start_mappings(void)
 }
 
 /* The counters of the port are those of direct contexts, too. */
-static void add_counters(void *ctx, struct xt_counters *sum)
+static void server_add_counters(void *ctx, struct xt_counters *sum)
 {
 	struct xd_sums sums = { 0 };
 
@@ -251,7 +251,7 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 		err = xd_sigbus_start();
 	if (!err) {
 		if (dev->gsi)
-			xd_gsi_set_counters(dev->gsi, add_counters, s);
+			xd_gsi_set_counters(dev->gsi, server_add_counters, s);
 		xd_umad_start(&s->objects);
 		start_mappings();
 	}

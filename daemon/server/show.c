@@ -93,7 +93,7 @@ static void put_gids(struct json *j, const struct xd_device *dev)
 }
 
 /* As lists of processors are written: first-last:step */
-static void put_queues(struct json *j, struct xd_queues q)
+static void show_put_queues(struct json *j, struct xd_queues q)
 {
 	uint32_t last = q.first + (q.count - 1) * q.step;
 	char text[40];
@@ -109,7 +109,7 @@ static void put_queues(struct json *j, struct xd_queues q)
 	json_text(j, "queues", text);
 }
 
-static void put_workers(struct json *j, const struct xd_device *dev)
+static void show_put_workers(struct json *j, const struct xd_device *dev)
 {
 	struct xd_worker_stats s;
 	uint32_t i;
@@ -119,7 +119,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 		xd_worker_stats(dev->workers, i, &s);
 		json_begin(j, NULL, '{');
 		json_number(j, "worker", i);
-		put_queues(j, xd_io_queues(dev->io, i));
+		show_put_queues(j, xd_io_queues(dev->io, i));
 		json_number(j, "rounds", s.rounds);
 		json_number(j, "sleeps", s.sleeps);
 		json_number(j, "starved", s.starved);
@@ -141,7 +141,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	json_end(j, ']');
 }
 
-static void put_pauses(struct json *j, const struct xd_pauses *pauses)
+static void show_put_pauses(struct json *j, const struct xd_pauses *pauses)
 {
 	const struct xd_histogram *h = &pauses->duration;
 
@@ -166,7 +166,7 @@ static void put_turns(struct json *j, const struct xd_loop *loop)
 	json_end(j, '}');
 }
 
-static void put_objects(struct json *j, const struct xd_client *c)
+static void show_put_objects(struct json *j, const struct xd_client *c)
 {
 	const struct xd_clients *cs = c->clients;
 	struct xd_mem_totals totals;
@@ -186,13 +186,13 @@ static void put_objects(struct json *j, const struct xd_client *c)
 	json_end(j, '}');
 }
 
-static void put_heap(struct json *j, const struct xd_client *c)
+static void show_put_heap(struct json *j, const struct xd_client *c)
 {
 	json_number(j, "heap_bytes",
 		    c->identity.is_operator ? xd_heap_bytes(&xd_server_of(c)->heap) : 0);
 }
 
-static void show_status(struct json *j, const struct xd_client *c)
+static void server_show_status(struct json *j, const struct xd_client *c)
 {
 	const struct xd_server *s = xd_server_of(c);
 
@@ -201,11 +201,11 @@ static void show_status(struct json *j, const struct xd_client *c)
 	xd_io_show(s->dev->io, j);
 	xd_lend_show(j, c);
 	put_gids(j, s->dev);
-	put_workers(j, s->dev);
-	put_pauses(j, xd_workers_pauses(s->dev->workers));
+	show_put_workers(j, s->dev);
+	show_put_pauses(j, xd_workers_pauses(s->dev->workers));
 	put_turns(j, s->dev->loop);
-	put_objects(j, c);
-	put_heap(j, c);
+	show_put_objects(j, c);
+	show_put_heap(j, c);
 	xd_show_cm_status(j, xd_rdma_cm_engine(s->objects.rdma_cm), s->dev->gsi);
 	xd_faults_show(j, c);
 	json_end(j, '}');
@@ -213,7 +213,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 
 /* ---- counters -------------------------------------------------------------------- */
 
-static void put_reasons(struct json *j, const struct xr_stat *stat)
+static void show_put_reasons(struct json *j, const struct xr_stat *stat)
 {
 	uint32_t i;
 
@@ -237,7 +237,7 @@ static void show_counters(struct json *j, struct xd_server *s)
 
 	xd_sum_counters(s, &sums);
 	json_begin(j, NULL, '{');
-	put_reasons(j, sums.reason);
+	show_put_reasons(j, sums.reason);
 	json_begin(j, "transport", '[');
 #define X(field, text) xd_show_counter(j, #field, sums.transport.field, text);
 	XT_COUNTERS(X)
@@ -358,11 +358,11 @@ static void show_limits(struct json *j, const struct xd_client *c)
 
 /* ---- the requests ---------------------------------------------------------------- */
 
-static int show(struct json *j, const struct xd_client *c, uint32_t what)
+static int server_show(struct json *j, const struct xd_client *c, uint32_t what)
 {
 	switch (what) {
 	case XR_SHOW_STATUS:
-		show_status(j, c);
+		server_show_status(j, c);
 		return 0;
 	case XR_SHOW_COUNTERS:
 		show_counters(j, xd_server_of(c));
@@ -409,7 +409,7 @@ static bool has_unread_reply(const struct xd_client *c)
 	       mem[SK_MEMINFO_WMEM_ALLOC];
 }
 
-static int check(struct xd_client *c, const struct xd_request *req)
+static int show_check(struct xd_client *c, const struct xd_request *req)
 {
 	const struct xr_show_req *q = req->body;
 	size_t room = req->length > sizeof(*q) ? req->length - sizeof(*q) : 0;
@@ -440,14 +440,14 @@ int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	char *out = NULL;
 	size_t length = 0;
 	uint64_t next = 0;
-	int err = check(c, req), fd;
+	int err = show_check(c, req), fd;
 
 	if (err)
 		return err;
 	j.f = open_memstream(&out, &length);
 	if (!j.f)
 		return -ENOMEM;
-	err = xr_list_of(q->what) ? xd_show_list(&j, c, q, &next) : show(&j, c, q->what);
+	err = xr_list_of(q->what) ? xd_show_list(&j, c, q, &next) : server_show(&j, c, q->what);
 	if (fclose(j.f) && !err)
 		err = -ENOMEM;
 	fd = err ? err : memfd_of(out, length);

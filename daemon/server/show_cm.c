@@ -14,7 +14,7 @@
 	X(duplicates, "received again")                                                            \
 	X(unexpected, "received for no connection, or in a wrong state")
 
-static void put_kind(struct json *j, const struct xc_counters *c, enum xc_kind kind)
+static void show_cm_put_kind(struct json *j, const struct xc_counters *c, enum xc_kind kind)
 {
 	char name[48], text[96];
 
@@ -36,7 +36,7 @@ static void put_reason(struct json *j, const char *direction, const char *reason
 	xd_show_counter(j, name, value, text);
 }
 
-static void put_reasons(struct json *j, const char *direction, const uint64_t *count)
+static void show_cm_put_reasons(struct json *j, const char *direction, const uint64_t *count)
 {
 	put_reason(j, direction, "OTHER", count[0], "other reasons");
 #define X(number, reason, text) put_reason(j, direction, #reason, count[number], text);
@@ -47,9 +47,9 @@ static void put_reasons(struct json *j, const char *direction, const uint64_t *c
 static void put_engine(struct json *j, const struct xc_counters *c)
 {
 	for (unsigned int kind = 0; kind < XC_NUM_KINDS; kind++)
-		put_kind(j, c, kind);
-	put_reasons(j, "sent", c->rej_sent);
-	put_reasons(j, "received", c->rej_received);
+		show_cm_put_kind(j, c, kind);
+	show_cm_put_reasons(j, "sent", c->rej_sent);
+	show_cm_put_reasons(j, "received", c->rej_received);
 	xd_show_counter(j, "malformed", c->malformed, "MADs with invalid fields");
 	xd_show_counter(j, "limited", c->limited, "requests dropped because of a limit");
 	xd_show_counter(j, "established", c->established, "connections that were established");

@@ -29,12 +29,12 @@
 /* Behind the records of direct programs come the objects of the next client. */
 #define IN_VIEW (1ull << 31)
 
-static uint64_t place(const struct xd_client *c, uint64_t index)
+static uint64_t show_list_place(const struct xd_client *c, uint64_t index)
 {
 	return (uint64_t)c->id << 32 | index;
 }
 
-struct walk {
+struct show_list_walk {
 	struct json *j;
 	const struct xd_clients *cs;
 	struct xd_select select;
@@ -54,7 +54,7 @@ struct walk {
 };
 
 /* Each piece does something, however long it took to find its place. */
-static bool must_end(const struct walk *w)
+static bool must_end(const struct show_list_walk *w)
 {
 	long length = ftell(w->j->f);
 
@@ -63,13 +63,13 @@ static bool must_end(const struct walk *w)
 	return w->progress && (length >= PIECE || xd_loop_must_yield(w->cs->dev->loop));
 }
 
-static bool end_piece(struct walk *w, const struct xd_client *c, uint64_t index)
+static bool end_piece(struct show_list_walk *w, const struct xd_client *c, uint64_t index)
 {
-	*w->next = place(c, index);
+	*w->next = show_list_place(c, index);
 	return false;
 }
 
-static bool is_excluded(const struct walk *w, uint32_t number)
+static bool is_excluded(const struct show_list_walk *w, uint32_t number)
 {
 	return xd_select_excludes(&w->select, w->key, w->key_length, number);
 }
@@ -78,14 +78,14 @@ static bool is_excluded(const struct walk *w, uint32_t number)
 
 static void put_group(void *arg, const struct xd_qp *qp, const struct xr_addr *gid)
 {
-	struct walk *w = arg;
+	struct show_list_walk *w = arg;
 
 	xd_select_begin(&w->select, w->j);
 	xd_mcast_show(w->j, qp, gid);
 	xd_select_end(&w->select, w->j);
 }
 
-static void put_object(struct walk *w, struct xd_object *obj)
+static void put_object(struct show_list_walk *w, struct xd_object *obj)
 {
 	const struct xd_kind_ops *ops = w->ops;
 
@@ -103,7 +103,8 @@ static void put_object(struct walk *w, struct xd_object *obj)
 }
 
 /* Shows the next object behind a handle. Returns its handle, or that of an empty slot. */
-static uint32_t put_next(struct walk *w, const struct xd_client *c, uint32_t handle, uint32_t last)
+static uint32_t put_next(struct show_list_walk *w, const struct xd_client *c, uint32_t handle,
+			 uint32_t last)
 {
 	uint32_t end = last - handle > SLOTS ? handle + SLOTS : last;
 	struct xd_object *obj;
@@ -120,7 +121,8 @@ static uint32_t put_next(struct walk *w, const struct xd_client *c, uint32_t han
 }
 
 /* Shows the objects behind a handle. Returns false if the piece ends. */
-static bool put_objects(struct walk *w, const struct xd_client *c, uint32_t handle)
+static bool show_list_put_objects(struct show_list_walk *w, const struct xd_client *c,
+				  uint32_t handle)
 {
 	uint32_t last = xd_object_last(c, w->kind);
 
@@ -144,7 +146,7 @@ static bool put_objects(struct walk *w, const struct xd_client *c, uint32_t hand
 
 static void put_record(void *arg, uint32_t index, const void *record)
 {
-	struct walk *w = arg;
+	struct show_list_walk *w = arg;
 
 	(void)index;
 	if (is_excluded(w, xd_view_number(record)))
@@ -158,7 +160,7 @@ static void put_record(void *arg, uint32_t index, const void *record)
 	xd_select_end(&w->select, w->j);
 }
 
-static bool put_records(struct walk *w, const struct xd_client *c, uint32_t index)
+static bool put_records(struct show_list_walk *w, const struct xd_client *c, uint32_t index)
 {
 	if (!c->view || w->view == XR_VIEW_LIST_COUNT ||
 	    xd_select_excludes_text(&w->select, "path", "direct"))
@@ -186,7 +188,7 @@ static void put_count(struct json *j, const struct xd_client *c, uint32_t kind)
 		    xd_object_count(c, kind) + xd_view_objects(c, kind));
 }
 
-static void put_client(struct walk *w, const struct xd_client *c)
+static void put_client(struct show_list_walk *w, const struct xd_client *c)
 {
 	const struct xd_clients *cs = c->clients;
 	struct json *j = w->j;
@@ -218,7 +220,7 @@ static bool is_client_excluded(const struct xd_select *s, const struct xd_client
 }
 
 /* index: the place among the rows of the client. Returns false if the piece ends. */
-static bool put_rows(struct walk *w, const struct xd_client *c, uint64_t index)
+static bool put_rows(struct show_list_walk *w, const struct xd_client *c, uint64_t index)
 {
 	if (must_end(w))
 		return end_piece(w, c, index);
@@ -228,7 +230,7 @@ static bool put_rows(struct walk *w, const struct xd_client *c, uint64_t index)
 		put_client(w, c);
 		return true;
 	}
-	if (!(index & IN_VIEW) && !put_objects(w, c, (uint32_t)index))
+	if (!(index & IN_VIEW) && !show_list_put_objects(w, c, (uint32_t)index))
 		return false;
 	return put_records(w, c, index & IN_VIEW ? (uint32_t)(index & ~IN_VIEW) : 0);
 }
@@ -236,7 +238,7 @@ static bool put_rows(struct walk *w, const struct xd_client *c, uint64_t index)
 /* ---- the list ----------------------------------------------------------------------------- */
 
 /* Shows the object that the selection names, if a table has it. Returns true if that was all. */
-static bool put_only(struct walk *w)
+static bool put_only(struct show_list_walk *w)
 {
 	struct xd_object *obj = NULL;
 	uint64_t number;
@@ -254,7 +256,7 @@ static bool put_only(struct walk *w)
 }
 
 /* from: the place of the first row; 0: the beginning */
-static void put_list(struct walk *w, uint64_t from)
+static void put_list(struct show_list_walk *w, uint64_t from)
 {
 	const uint32_t first = (uint32_t)(from >> 32);
 	const struct xd_client *c;
@@ -288,7 +290,7 @@ static enum xr_view_list view_of(uint32_t kind)
 	return XR_VIEW_LIST_COUNT;
 }
 
-static void choose_kind(struct walk *w, uint32_t what)
+static void choose_kind(struct show_list_walk *w, uint32_t what)
 {
 	const struct xd_kind_ops *ops;
 
@@ -313,7 +315,7 @@ int xd_show_list(struct json *j, struct xd_client *c, const struct xr_show_req *
 {
 	const struct xr_list *list = xr_list_of(q->what);
 	const char *names = list->names;
-	struct walk w = {
+	struct show_list_walk w = {
 		.j = j,
 		.cs = c->clients,
 		.pieces = q->flags & XR_SHOW_PIECES,

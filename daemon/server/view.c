@@ -22,7 +22,7 @@
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static bool read_at(const struct xd_view *v, uint64_t off, void *to, size_t size)
+static bool view_read_at(const struct xd_view *v, uint64_t off, void *to, size_t size)
 {
 	return pread(v->fd, to, size, (off_t)off) == (ssize_t)size;
 }
@@ -34,11 +34,11 @@ static bool is_stable(const void *a, const void *b, size_t size)
 }
 
 /* a and b: what was read at `off` first and then. b gets a stable record, or the last copy. */
-static void settle(const struct xd_view *v, uint64_t off, void *a, void *b, size_t size)
+static void view_settle(const struct xd_view *v, uint64_t off, void *a, void *b, size_t size)
 {
 	for (int i = 0; i < TRIES && !is_stable(a, b, size); i++) {
 		memcpy(a, b, size);
-		if (!read_at(v, off, b, size))
+		if (!view_read_at(v, off, b, size))
 			return;
 	}
 }
@@ -56,7 +56,7 @@ static const struct room {
 
 static void read_header(const struct xd_view *v, struct xr_view *header)
 {
-	if (!read_at(v, 0, header, offsetof(struct xr_view, sums)))
+	if (!view_read_at(v, 0, header, offsetof(struct xr_view, sums)))
 		memset(header, 0, sizeof(*header));
 }
 
@@ -76,13 +76,13 @@ bool xd_view_piece(const struct xd_view *v, enum xr_view_list list, uint32_t *in
 		return false;
 	n = n < XD_VIEW_PIECE ? n : XD_VIEW_PIECE;
 	n = n < end - *index ? n : end - *index;
-	if (!read_at(v, off, first, (size_t)n * room->size) ||
-	    !read_at(v, off, second, (size_t)n * room->size))
+	if (!view_read_at(v, off, first, (size_t)n * room->size) ||
+	    !view_read_at(v, off, second, (size_t)n * room->size))
 		return false;
 	for (i = 0; i < n; i++) {
 		uint8_t *b = second + i * room->size;
 
-		settle(v, off + i * room->size, first + i * room->size, b, room->size);
+		view_settle(v, off + i * room->size, first + i * room->size, b, room->size);
 		if (((const uint32_t *)b)[1])
 			fn(arg, *index + i, b);
 	}
@@ -159,7 +159,7 @@ uint64_t xd_views_objects(const struct xd_clients *cs, const struct xd_user *u, 
 /* ---- open --------------------------------------------------------------------------------- */
 
 /* A file that could be truncated, or that another process serves, could let pread() wait. */
-static bool is_view(struct xd_view *v)
+static bool server_is_view(struct xd_view *v)
 {
 	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
 	int present = fcntl(v->fd, F_GET_SEALS);
@@ -184,7 +184,7 @@ int xd_view_open(struct xd_client *c, int *fd)
 	if (!v)
 		return -ENOMEM;
 	v->fd = *fd;
-	if (!is_view(v)) {
+	if (!server_is_view(v)) {
 		free(v);
 		return xd_refuse(c, -EINVAL, "the descriptor is not a view of version " XR_VERSION);
 	}
@@ -201,7 +201,7 @@ int xd_view_open(struct xd_client *c, int *fd)
 /* ---- sums --------------------------------------------------------------------------------- */
 
 /* sum += n, up to the largest number that JSON can have */
-static void add(uint64_t *sum, const uint64_t *n, uint32_t count)
+static void view_add(uint64_t *sum, const uint64_t *n, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		sum[i] = n[i] > MOST - sum[i] ? MOST : sum[i] + n[i];
@@ -222,9 +222,10 @@ static const struct xr_view_sums *take_sums(const struct xd_view *v)
 	static struct xr_view_sums first, second;
 	const uint64_t off = offsetof(struct xr_view, sums);
 
-	if (!read_at(v, off, &first, sizeof(first)) || !read_at(v, off, &second, sizeof(second)))
+	if (!view_read_at(v, off, &first, sizeof(first)) ||
+	    !view_read_at(v, off, &second, sizeof(second)))
 		return NULL;
-	settle(v, off, &first, &second, sizeof(first));
+	view_settle(v, off, &first, &second, sizeof(first));
 	return &second;
 }
 
@@ -257,23 +258,23 @@ static void read_sums(struct xd_view *v)
 
 static void add_sums(const struct xd_view *v, struct xd_sums *sums)
 {
-	add((uint64_t *)&sums->transport, (const uint64_t *)v->sums.counter,
-	    WORDS(sums->transport));
-	add((uint64_t *)sums->reason, (const uint64_t *)v->sums.reason, WORDS(sums->reason));
-	add(&sums->direct_faults, (const uint64_t *)&v->sums.faults, 1);
-	add(&sums->direct_tx_refused, (const uint64_t *)&v->sums.tx_refused, 1);
-	add(&sums->direct_tx_by_memory, (const uint64_t *)&v->sums.tx_by_memory, 1);
+	view_add((uint64_t *)&sums->transport, (const uint64_t *)v->sums.counter,
+		 WORDS(sums->transport));
+	view_add((uint64_t *)sums->reason, (const uint64_t *)v->sums.reason, WORDS(sums->reason));
+	view_add(&sums->direct_faults, (const uint64_t *)&v->sums.faults, 1);
+	view_add(&sums->direct_tx_refused, (const uint64_t *)&v->sums.tx_refused, 1);
+	view_add(&sums->direct_tx_by_memory, (const uint64_t *)&v->sums.tx_by_memory, 1);
 }
 
 void xd_views_sum(struct xd_server *s, struct xd_sums *sums)
 {
-	add((uint64_t *)&sums->transport, (const uint64_t *)&s->direct_ended.transport,
-	    WORDS(sums->transport));
-	add((uint64_t *)sums->reason, (const uint64_t *)s->direct_ended.reason,
-	    WORDS(sums->reason));
-	add(&sums->direct_faults, &s->direct_ended.direct_faults, 1);
-	add(&sums->direct_tx_refused, &s->direct_ended.direct_tx_refused, 1);
-	add(&sums->direct_tx_by_memory, &s->direct_ended.direct_tx_by_memory, 1);
+	view_add((uint64_t *)&sums->transport, (const uint64_t *)&s->direct_ended.transport,
+		 WORDS(sums->transport));
+	view_add((uint64_t *)sums->reason, (const uint64_t *)s->direct_ended.reason,
+		 WORDS(sums->reason));
+	view_add(&sums->direct_faults, &s->direct_ended.direct_faults, 1);
+	view_add(&sums->direct_tx_refused, &s->direct_ended.direct_tx_refused, 1);
+	view_add(&sums->direct_tx_by_memory, &s->direct_ended.direct_tx_by_memory, 1);
 	for (const struct xd_client *c = s->objects.clients.first; c; c = c->next) {
 		if (!c->view)
 			continue;
@@ -285,12 +286,12 @@ void xd_views_sum(struct xd_server *s, struct xd_sums *sums)
 static void add_traffic(struct xt_traffic *sum, const uint64_t *counters, const uint64_t *rtt,
 			uint64_t rtt_sum)
 {
-	add((uint64_t *)&sum->counters, counters, WORDS(sum->counters));
-	add(sum->rtt, rtt, XT_RTT_BUCKETS);
-	add(&sum->rtt_sum, &rtt_sum, 1);
+	view_add((uint64_t *)&sum->counters, counters, WORDS(sum->counters));
+	view_add(sum->rtt, rtt, XT_RTT_BUCKETS);
+	view_add(&sum->rtt_sum, &rtt_sum, 1);
 }
 
-static void add_qp(void *arg, uint32_t index, const void *record)
+static void view_add_qp(void *arg, uint32_t index, const void *record)
 {
 	const struct xr_view_qp *r = record;
 	struct xt_traffic *sum = arg;
@@ -305,7 +306,7 @@ static void add_qp(void *arg, uint32_t index, const void *record)
 /* Traffic of the QPs that exist, and of those that the program has destroyed */
 static void add_view(const struct xd_view *v, struct xt_traffic *sum)
 {
-	xd_view_each(v, XR_VIEW_QP, add_qp, sum);
+	xd_view_each(v, XR_VIEW_QP, view_add_qp, sum);
 	add_traffic(sum, (const uint64_t *)v->sums.ended.counter,
 		    (const uint64_t *)v->sums.ended.rtt, v->sums.ended.rtt_sum);
 }

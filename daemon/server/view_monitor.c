@@ -22,7 +22,8 @@ struct look {
 	bool publish;
 };
 
-static struct json *begin(const struct look *l, const struct xd_view_known *qp, const char *event)
+static struct json *view_monitor_begin(const struct look *l, const struct xd_view_known *qp,
+				       const char *event)
 {
 	struct json *j = l->publish ? xd_publish_begin(l->client->clients, event) : NULL;
 
@@ -41,14 +42,14 @@ static void publish(const struct look *l, struct json *j)
 
 static void publish_plain(const struct look *l, const struct xd_view_known *qp, const char *event)
 {
-	struct json *j = begin(l, qp, event);
+	struct json *j = view_monitor_begin(l, qp, event);
 
 	if (j)
 		publish(l, j);
 }
 
-static void publish_state(const struct look *l, uint32_t from, const struct xd_view_known *qp,
-			  const struct xr_view_qp *r)
+static void view_monitor_publish_state(const struct look *l, uint32_t from,
+				       const struct xd_view_known *qp, const struct xr_view_qp *r)
 {
 	struct xt_failure f;
 	struct json *j;
@@ -57,7 +58,7 @@ static void publish_state(const struct look *l, uint32_t from, const struct xd_v
 	xd_view_failure(&r->failure, &f);
 	failed = (qp->state == XR_QPS_ERR || qp->state == XR_QPS_SQE) && f.cause != XT_CAUSE_NONE &&
 		 f.cause != XT_CAUSE_PROGRAM;
-	j = begin(l, qp, failed ? "qp_error" : "qp_state");
+	j = view_monitor_begin(l, qp, failed ? "qp_error" : "qp_state");
 	if (!j)
 		return;
 	json_text(j, "from", xd_qp_state_name(from));
@@ -95,7 +96,7 @@ static void compare_qp(void *arg, uint32_t index, const void *record)
 		from = XR_QPS_RESET;
 	}
 	if (r->state != from)
-		publish_state(l, from, present, r);
+		view_monitor_publish_state(l, from, present, r);
 }
 
 /* Forgets the QPs whose records are not in use any more. */
@@ -108,7 +109,7 @@ static void compare_rest(const struct look *l)
 			publish_plain(l, &v->known[i], "qp_destroyed");
 }
 
-static void compare(struct xd_client *c, bool publish)
+static void view_monitor_compare(struct xd_client *c, bool publish)
 {
 	struct xd_view *v = c->view;
 	struct look l = { .client = c, .publish = publish };
@@ -135,7 +136,7 @@ void xd_view_publish_end(struct xd_client *c)
 
 	if (!c->view || !xd_monitored(c->clients))
 		return;
-	compare(c, true);
+	view_monitor_compare(c, true);
 	for (uint32_t i = 0; i < c->view->n_known; i++)
 		if (c->view->known[i].qpn)
 			publish_plain(&l, &c->view->known[i], "qp_destroyed");
@@ -145,5 +146,5 @@ void xd_views_publish(struct xd_clients *cs, bool publish)
 {
 	for (struct xd_client *c = cs->first; c; c = c->next)
 		if (c->view)
-			compare(c, publish);
+			view_monitor_compare(c, publish);
 }

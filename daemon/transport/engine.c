@@ -108,7 +108,7 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 
 #define OF_LIST(l, member) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, member)))
 
-static void run_timers(struct xt_engine *e)
+static void engine_run_timers(struct xt_engine *e)
 {
 	unsigned left = ROUND_TIMERS;
 	struct xt_qp *qp;
@@ -151,20 +151,20 @@ static void idle(struct xt_qp *qp)
 }
 
 /* A QP in ERR or SQE: flushes what was posted since, as far as the budget permits. */
-static uint32_t flush(struct xt_qp *qp, uint32_t budget, bool *more)
+static uint32_t engine_flush(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	*more |= xt_qp_flush(qp, budget * FLUSHED_PER_PACKET);
 	xt_flow_charge(qp->flow, budget * XT_PACKET_COST);
 	return budget;
 }
 
-static uint32_t visit(struct xt_qp *qp, uint32_t budget)
+static uint32_t engine_visit(struct xt_qp *qp, uint32_t budget)
 {
 	bool more = false;
 	uint32_t cost = xt_resp_run(qp, budget, &more);
 
 	if ((qp->info.state == XR_QPS_ERR || qp->info.state == XR_QPS_SQE) && xt_qp_may_flush(qp))
-		cost += flush(qp, budget, &more);
+		cost += engine_flush(qp, budget, &more);
 	if (xt_may_send(qp) && !qp->engine->tx_full) {
 		if (qp->info.type == XR_QPT_UD)
 			cost += xt_ud_run(qp, budget, &more);
@@ -185,13 +185,13 @@ static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 }
 
 /* Returns the cost. */
-static uint32_t serve(struct xt_flow *f)
+static uint32_t engine_serve(struct xt_flow *f)
 {
 	if (xt_cq_raise_late(f))
 		return 1;
 	/* scheduling a QP has a cost even if it sends nothing */
 	xt_flow_charge(f, SCHEDULE_COST);
-	return 1 + visit(xt_flow_take(f), XT_QP_BUDGET);
+	return 1 + engine_visit(xt_flow_take(f), XT_QP_BUDGET);
 }
 
 uint64_t xt_engine_next(struct xt_engine *e)
@@ -229,12 +229,12 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	xt_flush_failed(e); /* QPs that another engine has marked */
 	xt_ending_run(e);
 	xt_resume(e);
-	run_timers(e);
+	engine_run_timers(e);
 	xt_flush_failed(e);
 	send_acks(e);
 	budget = round_budget(e);
 	while (spent < budget && !e->tx_full && !e->lock_failed && (f = xt_flow_turn(e))) {
-		spent += serve(f);
+		spent += engine_serve(f);
 		xt_flush_failed(e);
 	}
 	xt_kept_free_dropped(e, ROUND_DROPPED);
@@ -248,7 +248,7 @@ uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 	e->tx_full = false;
 	xt_qp_doorbell(qp, now);
 	for (; visits && !e->tx_full && xt_flow_take_qp(qp); visits--) {
-		visit(qp, XT_QP_BUDGET);
+		engine_visit(qp, XT_QP_BUDGET);
 		xt_flush_failed(e);
 	}
 	xt_flow_rest(qp->flow); /* else the engine would have a turn for it, xt_engine_next() */

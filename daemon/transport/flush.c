@@ -65,7 +65,7 @@ bool xt_qp_ending(struct xt_qp *qp)
 }
 
 /* The QP is flushed when what it has given up has ended. Callers as above. */
-static void hold(struct xt_qp *qp)
+static void flush_hold(struct xt_qp *qp)
 {
 	struct xt_engine *e = qp->engine;
 
@@ -107,7 +107,7 @@ static void stop_failed(struct xt_qp *qp)
 static void in_error(struct xt_qp *qp)
 {
 	if (xt_qp_ending(qp))
-		hold(qp);
+		flush_hold(qp);
 	else
 		flush_in_error(qp);
 }

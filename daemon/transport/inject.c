@@ -19,7 +19,7 @@ static bool may_fail(const struct xt_qp *qp)
 	       xt_diff(sq->loaded, sq->completed) > 0;
 }
 
-static void fail(struct xt_qp *qp)
+static void inject_fail(struct xt_qp *qp)
 {
 	xt_qp_note(qp, XT_CAUSE_INJECTED, 0, XR_VERR_INJECTED);
 	xt_event(qp, IBV_EVENT_QP_FATAL);
@@ -31,7 +31,7 @@ static void inject_error(struct xt_qp *qp, uint32_t status)
 	if (status && may_fail(qp))
 		xt_sq_fail(qp, (struct xt_wc_error){ status, XR_VERR_INJECTED });
 	else
-		fail(qp);
+		inject_fail(qp);
 }
 
 static void inject_event(struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
@@ -70,7 +70,7 @@ void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received)
 	case XT_INJECT_CQ:
 		if (cq) {
 			xt_cq_inject(qp->flow, cq, qp->info.qpn, true);
-			fail(qp);
+			inject_fail(qp);
 		}
 		break;
 	case XT_INJECT_EVENT:

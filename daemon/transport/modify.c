@@ -186,7 +186,7 @@ static int check_transition(const struct xt_qp *qp, uint32_t to, uint32_t given,
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static int check_limits(const struct xr_qp_attr *a, uint32_t mask, struct xt_why *why)
+static int modify_check_limits(const struct xr_qp_attr *a, uint32_t mask, struct xt_why *why)
 {
 	const struct {
 		uint32_t bit;
@@ -217,7 +217,7 @@ static int check_limits(const struct xr_qp_attr *a, uint32_t mask, struct xt_why
 	return 0;
 }
 
-static int check_address(const struct xr_ah_attr *ah, struct xt_why *why)
+static int modify_check_address(const struct xr_ah_attr *ah, struct xt_why *why)
 {
 	if (!ah->is_global)
 		return invalid(why, "%s", XT_WHY_NO_GRH);
@@ -233,10 +233,10 @@ static int check_address(const struct xr_ah_attr *ah, struct xt_why *why)
 static int check_values(const struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask,
 			struct xt_why *why)
 {
-	int err = check_limits(a, mask, why);
+	int err = modify_check_limits(a, mask, why);
 
 	if (!err && mask & IBV_QP_AV)
-		err = check_address(&a->ah, why);
+		err = modify_check_address(&a->ah, why);
 	if (err)
 		return err;
 	if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & ~XR_ACCESS_QP)
@@ -367,7 +367,7 @@ static void to_reset(struct xt_qp *qp)
 }
 
 /* Performs the actions of entering a state. */
-static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
+static void modify_enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 {
 	if (to == XR_QPS_RTR && from == XR_QPS_INIT) {
 		xt_resp_reset(qp);
@@ -441,7 +441,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		xt_qp_set_mtu(qp, max_mtu);
 	if (mask & IBV_QP_AV)
 		xt_qp_set_path(qp, path);
-	enter(qp, from, to);
+	modify_enter(qp, from, to);
 	xt_flush_if_failed(qp);
 	return 0;
 }

@@ -106,7 +106,7 @@ static bool class_of(uint32_t type, uint8_t *class)
 	return true;
 }
 
-static bool add_number(struct xt_qp *qp, bool gsi)
+static bool qp_add_number(struct xt_qp *qp, bool gsi)
 {
 	struct xt_numbers *qps = qp->engine->shared->qps;
 	const struct xt_tuning *tuning = &qp->engine->tuning;
@@ -159,7 +159,7 @@ int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp *
 
 int xt_qp_add(struct xt_qp *qp, const struct xt_qp_init *init)
 {
-	if (!add_number(qp, init->gsi))
+	if (!qp_add_number(qp, init->gsi))
 		return -ENOMEM;
 	qp->psn = &init->psns[qp->info.slot];
 	xt_qp_store_state(qp, XR_QPS_RESET);
@@ -261,7 +261,7 @@ void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry)
 	};
 }
 
-static void check_armed(struct xt_qp *qp, uint64_t now)
+static void qp_check_armed(struct xt_qp *qp, uint64_t now)
 {
 	if (qp->send_cq)
 		xt_cq_check_armed(qp->flow, qp->send_cq, now);
@@ -281,7 +281,7 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 		xt_activate(qp);
 	}
 	xt_flush_failed(qp->engine);
-	check_armed(qp, now);
+	qp_check_armed(qp, now);
 	return qp->sq.producer != sends || qp->rq.producer != receives;
 }
 
@@ -334,7 +334,7 @@ void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *s)
 	xt_rtt_stats(qp, s);
 }
 
-static void add_counters(struct xt_qp_counters *sum, const struct xt_qp_counters *c)
+static void qp_add_counters(struct xt_qp_counters *sum, const struct xt_qp_counters *c)
 {
 #define X(field) sum->field += c->field;
 	XT_QP_COUNTERS(X)
@@ -343,13 +343,13 @@ static void add_counters(struct xt_qp_counters *sum, const struct xt_qp_counters
 
 void xt_qp_add_traffic(const struct xt_qp *qp, struct xt_traffic *sum)
 {
-	add_counters(&sum->counters, &qp->counters);
+	qp_add_counters(&sum->counters, &qp->counters);
 	xt_rtt_add_history(qp, sum);
 }
 
 void xt_traffic_add(struct xt_traffic *sum, const struct xt_traffic *t)
 {
-	add_counters(&sum->counters, &t->counters);
+	qp_add_counters(&sum->counters, &t->counters);
 	sum->rtt_sum += t->rtt_sum;
 	for (uint32_t i = 0; i < XT_RTT_BUCKETS; i++)
 		sum->rtt[i] += t->rtt[i];

@@ -81,7 +81,7 @@ static void written(struct xt_qp *qp, enum xt_qp_side side)
 	}
 }
 
-static void refuse(struct xt_qp *qp, const struct xt_mem_io *ended)
+static void resume_refuse(struct xt_qp *qp, const struct xt_mem_io *ended)
 {
 	if (qp->info.type == XR_QPT_UD)
 		xt_ud_write_failed(qp);
@@ -89,13 +89,13 @@ static void refuse(struct xt_qp *qp, const struct xt_mem_io *ended)
 		xt_resp_write_failed(qp, ended);
 }
 
-static void fail(struct xt_qp *qp, enum xt_qp_side side, const struct xt_mem_io *ended)
+static void resume_fail(struct xt_qp *qp, enum xt_qp_side side, const struct xt_mem_io *ended)
 {
 	static const struct xt_wc_error place = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
 
 	xt_posted_free(qp, side);
 	if (side == XT_RESPONDER)
-		refuse(qp, ended);
+		resume_refuse(qp, ended);
 	else
 		xt_sq_fail(qp, place);
 }
@@ -114,7 +114,7 @@ static void take_result(struct xt_qp *qp, const struct xt_mem_io *io)
 }
 
 /* The first error counts; writes that finished before an earlier one wait for it. */
-static void reap(struct xt_qp *qp, enum xt_qp_side side)
+static void resume_reap(struct xt_qp *qp, enum xt_qp_side side)
 {
 	struct xt_list *posted = &qp->accesses.posted[side];
 	struct xt_mem_io *io, ended;
@@ -130,7 +130,7 @@ static void reap(struct xt_qp *qp, enum xt_qp_side side)
 			return;
 		xt_posted_remove(qp, io);
 		if (ended.err) {
-			fail(qp, side, &ended);
+			resume_fail(qp, side, &ended);
 			return;
 		}
 		take_result(qp, &ended);
@@ -146,7 +146,7 @@ static unsigned resume(struct xt_qp *qp, unsigned most)
 
 	for (side = 0; side < XT_QP_SIDES; side++) {
 		if (xt_posted(&qp->accesses, side)) {
-			reap(qp, side);
+			resume_reap(qp, side);
 			written(qp, side);
 		}
 		most = replay(qp, side, most);

@@ -16,7 +16,7 @@
 #include "daemon/transport/unreliable/unreliable.h"
 
 /* The metadata is not trusted: every offset that is used below is checked here. */
-static bool parse(struct xt_frame *frame, struct xt_rx *rx)
+static bool rx_parse(struct xt_frame *frame, struct xt_rx *rx)
 {
 	const struct xr_meta *m = &frame->meta;
 	uint32_t word, end;
@@ -47,7 +47,7 @@ static bool parse(struct xt_frame *frame, struct xt_rx *rx)
  * Returns true if the frame's addresses are those of the QP's path. A loopback peer sends no
  * frames, or the device itself has received them: else one with our own source address is forged.
  */
-static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
+static bool rx_from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 {
 	const struct xt_path *path = &qp->path;
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
@@ -66,18 +66,18 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
  * Checks the opcode's class against the QP's type. Connected types accept frames of their peer
  * only. XRC initiators accept responses, and targets accept requests.
  */
-static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
+static bool rx_fits(const struct xt_qp *qp, const struct xt_rx *rx)
 {
 	bool request = rx->flags & XR_OPF_REQUEST;
 
 	switch (rx->opcode & XR_CLASS_MASK) {
 	case XR_CLASS_RC:
-		return qp->info.type == XR_QPT_RC && from_peer(qp, rx->frame);
+		return qp->info.type == XR_QPT_RC && rx_from_peer(qp, rx->frame);
 	case XR_CLASS_UC:
-		return qp->info.type == XR_QPT_UC && from_peer(qp, rx->frame);
+		return qp->info.type == XR_QPT_UC && rx_from_peer(qp, rx->frame);
 	case XR_CLASS_XRC:
 		return qp->info.type == (request ? XR_QPT_XRC_RECV : XR_QPT_XRC_SEND) &&
-		       from_peer(qp, rx->frame);
+		       rx_from_peer(qp, rx->frame);
 	case XR_CLASS_UD:
 		return qp->info.type == XR_QPT_UD;
 	default:
@@ -103,7 +103,8 @@ static bool may_be_large(const struct xt_qp *qp, const struct xt_rx *rx)
 
 static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 {
-	if (!fits(qp, rx) || (__builtin_expect(rx->packets > 1, false) && !may_be_large(qp, rx))) {
+	if (!rx_fits(qp, rx) ||
+	    (__builtin_expect(rx->packets > 1, false) && !may_be_large(qp, rx))) {
 		e->counters.rx_malformed++;
 		return;
 	}
@@ -170,7 +171,7 @@ static void rx_one(struct xt_engine *e, struct xt_frame *frame)
 
 	e->counters.rx_packets += frame->packets > 1 ? frame->packets : 1;
 	e->counters.rx_bytes += frame->len;
-	if (!parse(frame, &rx)) {
+	if (!rx_parse(frame, &rx)) {
 		e->counters.rx_malformed++;
 		return;
 	}

@@ -20,7 +20,7 @@
 
 #define RETRY_NS 1000000000ull
 
-struct list {
+struct addresses_list {
 	uint32_t count;
 	struct xr_addr addr[XR_GID_TABLE_LEN];
 };
@@ -30,13 +30,13 @@ struct xd_udp_addresses {
 	struct xd_workers *workers; /* NULL: no sockets are opened */
 	struct xd_udp *const *u;    /* of each worker */
 	struct xd_timer *retry;
-	struct list served;  /* the sockets of served.addr[i] are u[]->rx_fd[i] */
-	struct list missing; /* addresses whose sockets could not be opened */
+	struct addresses_list served;  /* the sockets of served.addr[i] are u[]->rx_fd[i] */
+	struct addresses_list missing; /* addresses whose sockets could not be opened */
 };
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
-static int index_in(const struct list *l, const struct xr_addr *addr)
+static int index_in(const struct addresses_list *l, const struct xr_addr *addr)
 {
 	for (uint32_t i = 0; i < l->count; i++)
 		if (xr_gid_equal(&l->addr[i], addr))
@@ -45,17 +45,17 @@ static int index_in(const struct list *l, const struct xr_addr *addr)
 }
 
 /* The interface has no more addresses than the lists have room for (net.h). */
-static void add_to(struct list *l, const struct xr_addr *addr)
+static void add_to(struct addresses_list *l, const struct xr_addr *addr)
 {
 	l->addr[l->count++] = *addr;
 }
 
-static void remove_from(struct list *l, int i)
+static void remove_from(struct addresses_list *l, int i)
 {
 	l->addr[i] = l->addr[--l->count];
 }
 
-static const char *text_of(const struct xr_addr *addr, char text[INET6_ADDRSTRLEN])
+static const char *addresses_text_of(const struct xr_addr *addr, char text[INET6_ADDRSTRLEN])
 {
 	bool v4 = xr_gid_is_ipv4(addr);
 
@@ -71,19 +71,19 @@ static uint32_t workers_of(const struct xd_udp_addresses *a)
 	return xd_workers_count(a->workers);
 }
 
-static int watch(const struct xd_udp *u, int fd)
+static int addresses_watch(const struct xd_udp *u, int fd)
 {
 	struct epoll_event e = { .events = EPOLLIN };
 
 	return epoll_ctl(u->socket.fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-static int set_up(struct xd_udp_addresses *a, uint32_t worker, int fd)
+static int addresses_set_up(struct xd_udp_addresses *a, uint32_t worker, int fd)
 {
 	int err = a->config.filter ? xd_filter_attach(a->config.filter, fd) : 0;
 
 	if (!err)
-		err = watch(a->u[worker], fd);
+		err = addresses_watch(a->u[worker], fd);
 	if (!err && xd_udp_receive_buffer(fd) < a->config.receive_buffer)
 		xd_helper_enlarge(a->config.helper, fd, XD_UDP_RECEIVE_BUFFER);
 	return err;
@@ -113,7 +113,7 @@ static int open_sockets(struct xd_udp_addresses *a, const struct xr_addr *addr, 
 			err = fd[count];
 			break;
 		}
-		err = set_up(a, count, fd[count]);
+		err = addresses_set_up(a, count, fd[count]);
 		count++;
 	}
 	if (!err && count > 1)
@@ -123,7 +123,7 @@ static int open_sockets(struct xd_udp_addresses *a, const struct xr_addr *addr, 
 	return err;
 }
 
-static int serve(struct xd_udp_addresses *a, const struct xr_addr *addr)
+static int addresses_serve(struct xd_udp_addresses *a, const struct xr_addr *addr)
 {
 	int fd[XR_MAX_WORKERS], err = open_sockets(a, addr, fd);
 
@@ -162,10 +162,10 @@ static void on_retry(void *arg)
 
 	for (int i = (int)a->missing.count - 1; i >= 0; i--) {
 		addr = a->missing.addr[i];
-		if (serve(a, &addr))
+		if (addresses_serve(a, &addr))
 			continue;
 		remove_from(&a->missing, i);
-		xd_log(XD_NOTICE, "packets to %s arrive now", text_of(&addr, text));
+		xd_log(XD_NOTICE, "packets to %s arrive now", addresses_text_of(&addr, text));
 	}
 	if (a->missing.count)
 		xd_timer_arm(a->retry, RETRY_NS);
@@ -175,19 +175,19 @@ static void try_later(struct xd_udp_addresses *a, const struct xr_addr *addr, in
 {
 	char text[INET6_ADDRSTRLEN];
 
-	xd_log(XD_WARN, "packets to %s do not arrive yet: UDP port 4791: %s%s", text_of(addr, text),
-	       strerror(-err), xd_udp_who_has_port(err));
+	xd_log(XD_WARN, "packets to %s do not arrive yet: UDP port 4791: %s%s",
+	       addresses_text_of(addr, text), strerror(-err), xd_udp_who_has_port(err));
 	add_to(&a->missing, addr);
 	xd_timer_arm(a->retry, RETRY_NS);
 }
 
 /* Link-local addresses mean nothing on another link. */
-static int add(struct xd_udp_addresses *a, const struct xr_addr *addr)
+static int addresses_add(struct xd_udp_addresses *a, const struct xr_addr *addr)
 {
 	if (xr_gid_is_link_local(addr) || index_in(&a->served, addr) >= 0 ||
 	    index_in(&a->missing, addr) >= 0)
 		return 0;
-	return serve(a, addr);
+	return addresses_serve(a, addr);
 }
 
 static void forget(struct xd_udp_addresses *a, const struct xr_addr *addr)
@@ -211,7 +211,7 @@ void xd_udp_addresses_changed(struct xd_udp_addresses *a, const struct xr_addr *
 		forget(a, addr);
 		return;
 	}
-	err = add(a, addr);
+	err = addresses_add(a, addr);
 	if (err)
 		try_later(a, addr, err);
 }
@@ -254,11 +254,12 @@ int xd_udp_addresses_open(struct xd_udp_addresses *a, struct xd_workers *workers
 	a->u = u;
 	for (uint32_t i = 0; !err && i < XR_GID_TABLE_LEN; i++)
 		if (xd_net_gid(a->config.net, i, &addr))
-			err = add(a, &addr);
+			err = addresses_add(a, &addr);
 	if (!err)
 		return 0;
 	xd_log(XD_ERR, "UDP port 4791 of %s: %s%s; xroce doctor %s tells who has it",
-	       text_of(&addr, text), strerror(-err), xd_udp_who_has_port(err), a->config.ifname);
+	       addresses_text_of(&addr, text), strerror(-err), xd_udp_who_has_port(err),
+	       a->config.ifname);
 	return err;
 }
 

@@ -20,7 +20,7 @@ static enum xd_udp_slot_state state_of(const struct xd_udp_slots *s, uint32_t sl
 	return __atomic_load_n(&s->slot[slot].state, __ATOMIC_ACQUIRE);
 }
 
-static void set_state(struct xd_udp_slots *s, uint32_t slot, enum xd_udp_slot_state state)
+static void lend_set_state(struct xd_udp_slots *s, uint32_t slot, enum xd_udp_slot_state state)
 {
 	__atomic_store_n(&s->slot[slot].state, state, __ATOMIC_RELEASE);
 }
@@ -132,7 +132,7 @@ void xd_udp_slots_state(const struct xd_udp_slots *s, struct xd_slots_state *sta
 /* ---- lending ------------------------------------------------------------------------------ */
 
 /* One half of the slots is for rings, the other for sockets, as long as others are free. */
-static bool is_free(const struct xd_udp_slots *s, uint32_t slot, bool ring, bool any)
+static bool lend_is_free(const struct xd_udp_slots *s, uint32_t slot, bool ring, bool any)
 {
 	return state_of(s, slot) == XD_UDP_SLOT_FREE && !(ring && s->slot[slot].plain) &&
 	       (any || (slot >= s->count / 2) == ring);
@@ -142,7 +142,7 @@ static bool find_free(const struct xd_udp_slots *s, bool ring, uint32_t *slot)
 {
 	for (uint32_t i = 0; i < 2 * s->count; i++) {
 		*slot = (s->next + i) % s->count;
-		if (is_free(s, *slot, ring, i >= s->count))
+		if (lend_is_free(s, *slot, ring, i >= s->count))
 			return true;
 	}
 	return false;
@@ -154,7 +154,7 @@ static void close_ports(struct xd_loan *loan)
 		close(loan->send_fd[--loan->ports]);
 }
 
-static int open_ports(const struct xd_udp_slots *s, struct xd_loan *loan)
+static int lend_open_ports(const struct xd_udp_slots *s, struct xd_loan *loan)
 {
 	int fd;
 
@@ -169,13 +169,13 @@ static int open_ports(const struct xd_udp_slots *s, struct xd_loan *loan)
 	return 0;
 }
 
-static void drain(int fd);
+static void lend_drain(int fd);
 
 /*
  * Prepares a socket for a ring. What sends nothing (SHUT_WR, whatever the call returns for a socket
  * without a peer) has no lock that the program could hold, in a page fault of what it sends.
  */
-static int prepare(struct xd_loan *loan)
+static int lend_prepare(struct xd_loan *loan)
 {
 	struct epoll_event e = { .events = EPOLLIN };
 	int err;
@@ -210,19 +210,19 @@ int xd_udp_slots_lend(struct xd_udp_slots *s, bool ring, struct xd_loan *loan)
 		.receive_buffer = xd_udp_receive_buffer(s->slot[slot].fd),
 		.epoll = -1,
 	};
-	err = open_ports(s, loan);
+	err = lend_open_ports(s, loan);
 	if (!err && ring)
-		err = prepare(loan);
+		err = lend_prepare(loan);
 	if (err) {
 		close_ports(loan);
 		return err;
 	}
 	/* packets that were on their way to it when it was taken back */
-	drain(loan->fd);
-	set_state(s, slot, XD_UDP_SLOT_LENT);
+	lend_drain(loan->fd);
+	lend_set_state(s, slot, XD_UDP_SLOT_LENT);
 	err = xd_udp_slots_steer(s);
 	if (err) {
-		set_state(s, slot, XD_UDP_SLOT_FREE);
+		lend_set_state(s, slot, XD_UDP_SLOT_FREE);
 		close_ports(loan);
 		if (ring)
 			close(loan->epoll);
@@ -238,7 +238,7 @@ void xd_udp_slots_end(struct xd_udp_slots *s, uint32_t slot)
 {
 	int err;
 
-	set_state(s, slot, XD_UDP_SLOT_ENDED);
+	lend_set_state(s, slot, XD_UDP_SLOT_ENDED);
 	err = xd_udp_slots_steer(s);
 	if (err)
 		xd_log(XD_WARN, "steering packets past slot %u: %s", slot, strerror(-err));
@@ -249,7 +249,7 @@ void xd_udp_slots_end(struct xd_udp_slots *s, uint32_t slot)
 #define DRAINED 64
 
 /* Takes all datagrams and errors. No more arrive, so it ends; the limit is for a flood. */
-static void drain(int fd)
+static void lend_drain(int fd)
 {
 	static const uint32_t most = 1 << 20;
 	struct mmsghdr msg[DRAINED] = { 0 };
@@ -291,7 +291,7 @@ static const char *spoiled(const struct xd_udp_slots *s, int fd)
  * Replaces a socket that a ring uses. The new one is the last of the group when the old one leaves
  * it, so it moves to its place, and no other socket moves: therefore one at a time.
  */
-static int replace(struct xd_udp_slots *s, uint32_t slot)
+static int lend_replace(struct xd_udp_slots *s, uint32_t slot)
 {
 	struct xd_udp_slot *t = &s->slot[slot];
 	int fd, err;
@@ -306,7 +306,7 @@ static int replace(struct xd_udp_slots *s, uint32_t slot)
 	err = fd < 0 ? fd : xd_helper_replace(s->helper, slot);
 	s->stuck |= err == -ETIMEDOUT;
 	if (!err) {
-		drain(t->fd);
+		lend_drain(t->fd);
 		close_receiver(s, t->fd);
 		t->fd = fd;
 	} else if (fd >= 0 && !s->stuck) {
@@ -325,7 +325,7 @@ static const char *clean_socket(struct xd_udp_slots *s, uint32_t slot)
 		err = xd_udp_reset_rx(fd, s->ipv6, s->receive_buffer);
 		why = err ? strerror(-err) : NULL;
 	}
-	drain(fd);
+	lend_drain(fd);
 	return why;
 }
 
@@ -335,7 +335,7 @@ void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot)
 	int err;
 
 	if (s->slot[slot].ring) {
-		err = replace(s, slot);
+		err = lend_replace(s, slot);
 		why = err ? strerror(-err) : NULL;
 	} else {
 		why = clean_socket(s, slot);
@@ -343,7 +343,7 @@ void xd_udp_slots_clean(struct xd_udp_slots *s, uint32_t slot)
 	/* a device that ends lends nothing again */
 	if (why && s->steering_fd >= 0)
 		xd_log(XD_WARN, "slot %u is not lent again: %s", slot, why);
-	set_state(s, slot, why ? XD_UDP_SLOT_RETIRED : XD_UDP_SLOT_FREE);
+	lend_set_state(s, slot, why ? XD_UDP_SLOT_RETIRED : XD_UDP_SLOT_FREE);
 }
 
 void xd_udp_slots_receive_groups(struct xd_udp_slots *s, uint32_t slot, bool on)

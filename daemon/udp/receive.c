@@ -111,7 +111,7 @@ static void read_control(struct xd_udp_about *a, struct msghdr *msg)
 	}
 }
 
-static void read_about(const struct xd_udp *u, uint32_t i, struct xd_udp_about *a)
+static void receive_read_about(const struct xd_udp *u, uint32_t i, struct xd_udp_about *a)
 {
 	const struct sockaddr_in *in = (const void *)&u->rx.from[i];
 
@@ -244,7 +244,7 @@ static uint32_t receive_both(struct xd_udp *u)
 	return n || !u->nearby->pending(u->nearby) ? n : receive_nearby(u, true);
 }
 
-static bool receive(struct xd_udp *u)
+static bool udp_receive(struct xd_udp *u)
 {
 	struct xd_udp_rx *rx = &u->rx;
 
@@ -305,7 +305,7 @@ static void begin_with_ack(struct xd_udp_rx *rx)
 }
 
 /* Begins to take the next message apart. Returns false if it is dropped. */
-static bool begin(struct xd_udp *u)
+static bool receive_begin(struct xd_udp *u)
 {
 	struct xd_udp_rx *rx = &u->rx;
 	struct xd_udp_about a;
@@ -315,7 +315,7 @@ static bool begin(struct xd_udp *u)
 		rx->data = rx->near_data[rx->at].iov_base;
 		rx->len = (uint32_t)rx->near_data[rx->at].iov_len;
 	} else {
-		read_about(u, rx->at, &a);
+		receive_read_about(u, rx->at, &a);
 		rx->data = rx->iov[rx->at].iov_base;
 		rx->len = rx->msg[rx->at].msg_len;
 	}
@@ -361,7 +361,7 @@ static void complete_headers(const struct xd_udp_rx *rx, uint8_t *h, uint32_t n)
  * Returns true for a datagram to a group that this host has sent: the kernel gives it to all
  * members on the host, also to the socket that belongs to its sender.
  */
-static bool is_own(struct xd_udp *u, const uint8_t *headers, const struct xr_meta *meta)
+static bool receive_is_own(struct xd_udp *u, const uint8_t *headers, const struct xr_meta *meta)
 {
 	const uint8_t *ip = headers + meta->ip_off;
 	struct xr_addr from;
@@ -403,7 +403,7 @@ static bool finish_frame(struct xd_udp *u, struct xd_udp_headers *h, struct xt_f
 	f->unsealed = u->rx.unsealed;
 	f->queue = u->rx.queue;
 	f->forwarded = false;
-	f->self = is_own(u, h->bytes, &f->meta);
+	f->self = receive_is_own(u, h->bytes, &f->meta);
 	if (__builtin_expect(f->self, false) && is_delivered(u))
 		return false;
 	f->inject = f->refusal = (struct xt_inject){ XT_INJECT_NONE, 0 };
@@ -414,7 +414,8 @@ static bool finish_frame(struct xd_udp *u, struct xd_udp_headers *h, struct xt_f
  * Makes the next packet of a message. Returns false if it is dropped. Of a large frame, its first
  * packet is checked: those behind it differ in their PSNs only.
  */
-static bool take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f, uint64_t now)
+static bool receive_take(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
+			 uint64_t now)
 {
 	struct xd_udp_rx *rx = &u->rx;
 	uint8_t *data = rx->data + rx->off;
@@ -456,7 +457,7 @@ static struct xr_bth bth_of(const struct xd_udp_rx *rx, uint32_t index)
 	return bth;
 }
 
-/* As take(), of a large frame that is split: each packet is checked. */
+/* As receive_take(), of a large frame that is split: each packet is checked. */
 static bool take_of_large(struct xd_udp *u, struct xd_udp_headers *h, struct xt_frame *f,
 			  uint64_t now)
 {
@@ -488,7 +489,7 @@ static void next_message(struct xd_udp_rx *rx)
 }
 
 /* Moves behind a packet. */
-static void skip(struct xd_udp_rx *rx)
+static void receive_skip(struct xd_udp_rx *rx)
 {
 	if (__builtin_expect(rx->ack_first, false)) {
 		rx->ack_first = false;
@@ -509,19 +510,19 @@ unsigned int xd_udp_recv(struct xd_socket *s, struct xt_frame *frames, unsigned 
 	struct xd_udp_rx *rx = &u->rx;
 	unsigned int n = 0;
 
-	if (rx->at == rx->count && !receive(u))
+	if (rx->at == rx->count && !udp_receive(u))
 		return 0;
 	while (n < max && rx->at < rx->count) {
-		if (!rx->begun && !begin(u)) {
+		if (!rx->begun && !receive_begin(u)) {
 			next_message(rx);
 			continue;
 		}
 		if (rx->split ? take_of_large(u, &rx->headers[n], &frames[n], now)
-			      : take(u, &rx->headers[n], &frames[n], now))
+			      : receive_take(u, &rx->headers[n], &frames[n], now))
 			n++;
 		if (rx->joined)
 			xd_count(&u->stats.rx_gso_packets, 1);
-		skip(rx);
+		receive_skip(rx);
 	}
 	return n;
 }

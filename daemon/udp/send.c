@@ -106,14 +106,14 @@ static struct xd_udp_message *message_of(struct xd_udp_tx *tx, const struct xd_u
 }
 
 /* Returns true if a message has room for a packet with `size` bytes behind UDP. */
-static bool has_room(const struct xd_udp_tx *tx, const struct xd_udp_message *m, uint32_t size)
+static bool send_has_room(const struct xd_udp_tx *tx, const struct xd_udp_message *m, uint32_t size)
 {
 	return tx->joins && !m->is_sent && !m->ended && size <= m->size &&
 	       m->count < XD_UDP_SEGMENTS && m->total + size <= MAX_MESSAGE;
 }
 
 /* Returns the index of the port that a frame is sent from: any for one that is not of here. */
-static uint32_t port_of(const struct xd_udp_tx *tx, const struct xd_udp_frame *f)
+static uint32_t send_port_of(const struct xd_udp_tx *tx, const struct xd_udp_frame *f)
 {
 	const struct xr_udp *udp = (const void *)(f->data + f->meta.bth_off - XR_UDP_HLEN);
 	uint32_t i = 0;
@@ -134,13 +134,13 @@ static struct xd_udp_message *shared_message(struct xd_udp_tx *tx, const struct 
 	struct xd_udp_message *m = at ? &tx->message[at - 1] : NULL;
 
 	if (!m || !qp->peer_port || m->peer_port != qp->peer_port || m->size != size ||
-	    !has_room(tx, m, size))
+	    !send_has_room(tx, m, size))
 		return NULL;
 	return qp->flush == tx->flush && qp->last > at ? NULL : m;
 }
 
-static struct xd_udp_message *begin_message(struct xd_udp_tx *tx, const struct xd_udp_qp *qp,
-					    uint32_t index, uint32_t size)
+static struct xd_udp_message *send_begin_message(struct xd_udp_tx *tx, const struct xd_udp_qp *qp,
+						 uint32_t index, uint32_t size)
 {
 	struct xd_udp_message *m = &tx->message[tx->messages++];
 	const struct xd_udp_frame *f = &tx->frame[index];
@@ -152,7 +152,7 @@ static struct xd_udp_message *begin_message(struct xd_udp_tx *tx, const struct x
 		.count = 1,
 		.size = size,
 		.total = size,
-		.port = port_of(tx, f),
+		.port = send_port_of(tx, f),
 		.peer_port = reliable ? qp->peer_port : 0,
 		.acks = is_ack(f),
 	};
@@ -161,7 +161,7 @@ static struct xd_udp_message *begin_message(struct xd_udp_tx *tx, const struct x
 	return m;
 }
 
-static void join(struct xd_udp_tx *tx, struct xd_udp_message *m, uint32_t index, uint32_t size)
+static void send_join(struct xd_udp_tx *tx, struct xd_udp_message *m, uint32_t index, uint32_t size)
 {
 	tx->frame[m->last].next = index;
 	m->last = index;
@@ -193,7 +193,7 @@ static uint16_t expected_id(struct xd_udp_tx *tx, const struct xd_udp_qp *qp, ui
 {
 	const struct xd_udp_message *m = message_of(tx, qp);
 
-	if (!m || !has_room(tx, m, size))
+	if (!m || !send_has_room(tx, m, size))
 		m = shared_message(tx, qp, size, false);
 	return m ? (uint16_t)m->count : 0;
 }
@@ -228,8 +228,8 @@ static void keep_payload(struct xd_udp_tx *tx, struct xd_udp_frame *slot, const 
 	tx->incomplete |= f->unsealed;
 }
 
-static bool continues(const struct xd_udp_tx *tx, const struct xd_udp_message *m,
-		      const struct xd_udp_frame *f)
+static bool send_continues(const struct xd_udp_tx *tx, const struct xd_udp_message *m,
+			   const struct xd_udp_frame *f)
 {
 	const struct xd_udp_frame *first = &tx->frame[m->first];
 
@@ -256,9 +256,9 @@ static struct xd_udp_message *find_message(struct xd_udp_tx *tx, const struct xd
 {
 	struct xd_udp_message *m = message_of(tx, qp);
 
-	if (m && has_room(tx, m, size)) {
+	if (m && send_has_room(tx, m, size)) {
 		xt_icrc_set_id(f, (uint16_t)m->count);
-		if (continues(tx, m, slot))
+		if (send_continues(tx, m, slot))
 			return m;
 	}
 	m = shared_message(tx, qp, size, is_ack(slot));
@@ -289,9 +289,9 @@ void xd_udp_tx_put(struct xd_socket *s, const struct xt_frame *f)
 	qp = sender(u, slot);
 	m = find_message(tx, qp, slot, f, size);
 	if (m)
-		join(tx, m, index, size);
+		send_join(tx, m, index, size);
 	else
-		m = begin_message(tx, qp, index, size);
+		m = send_begin_message(tx, qp, index, size);
 	qp->last = (uint8_t)(m - tx->message + 1);
 	qp->flush = tx->flush;
 }
@@ -463,7 +463,7 @@ static void renumber(struct xd_udp *u, struct xd_udp_message *m)
 }
 
 /* Sends the packets of a message one by one. Returns false if the kernel has no room for all. */
-static bool send_singly(struct xd_udp *u, int fd, uint32_t index)
+static bool udp_send_singly(struct xd_udp *u, int fd, uint32_t index)
 {
 	struct xd_udp_message *m = &u->tx.message[index];
 	int err;
@@ -499,14 +499,14 @@ static void stop_joining(struct xd_udp *u, int err)
  * room. A message that the kernel refuses is lost, as a packet that a router refuses: there may be
  * no route at the moment, or a packet filter.
  */
-static bool refused(struct xd_udp *u, int fd, uint32_t index, int err)
+static bool send_refused(struct xd_udp *u, int fd, uint32_t index, int err)
 {
 	if (has_no_room(err))
 		return false;
 	if ((err == -EIO || err == -EINVAL) && u->tx.message[index].count > 1) {
 		if (err == -EIO)
 			stop_joining(u, err);
-		return send_singly(u, fd, index);
+		return udp_send_singly(u, fd, index);
 	}
 	xd_count(&u->stats.tx_refused, u->tx.message[index].count);
 	u->tx.message[index].is_sent = true;
@@ -536,7 +536,7 @@ static void send_batch(struct xd_udp *u, int fd, struct xd_udp_batch *b)
 		xd_count(&u->stats.tx_kicks, 1);
 		n = send_to(u, fd, b->msg + done, b->count - done);
 		if (n < 0) {
-			if (!refused(u, fd, b->index[done], -errno)) {
+			if (!send_refused(u, fd, b->index[done], -errno)) {
 				note_others(u, b, done + 1);
 				return;
 			}
@@ -554,11 +554,11 @@ static void join_ack(struct xd_udp_tx *tx, struct xd_udp_message *m, struct xd_u
 {
 	struct xd_udp_frame *f = &tx->frame[ack->first];
 
-	if (!has_room(tx, m, ack->size))
+	if (!send_has_room(tx, m, ack->size))
 		return;
 	set_id(f, (uint16_t)m->count);
-	if (continues(tx, m, f)) {
-		join(tx, m, ack->first, ack->size);
+	if (send_continues(tx, m, f)) {
+		send_join(tx, m, ack->first, ack->size);
 		ack->is_sent = true;
 		tx->unsent--;
 	} else {
@@ -589,7 +589,7 @@ static void join_acks(struct xd_udp *u)
 
 /* ---- payload that was left where it is ---------------------------------------------------- */
 
-static void complete(struct xd_udp_frame *f)
+static void send_complete(struct xd_udp_frame *f)
 {
 	struct xt_frame frame = {
 		.seg[0] = { f->data, f->len },
@@ -608,7 +608,7 @@ static void complete_message(struct xd_udp *u, const struct xd_udp_message *m)
 {
 	for (uint32_t i = m->first; i != NONE; i = u->tx.frame[i].next)
 		if (u->tx.frame[i].pieces)
-			complete(&u->tx.frame[i]);
+			send_complete(&u->tx.frame[i]);
 }
 
 void xd_udp_complete(struct xd_udp *u)
@@ -621,7 +621,7 @@ void xd_udp_complete(struct xd_udp *u)
 
 /* ---- to engines of this host -------------------------------------------------------------- */
 
-static void read_about(const struct xd_udp_frame *f, struct xd_udp_about *a)
+static void send_read_about(const struct xd_udp_frame *f, struct xd_udp_about *a)
 {
 	const uint8_t *ip = f->data + f->meta.ip_off;
 	const struct xr_ipv4 *v4 = (const void *)ip;
@@ -707,7 +707,7 @@ static void send_nearby(struct xd_udp *u)
 		m->waits = false;
 		if (m->is_sent)
 			continue;
-		read_about(first, &about);
+		send_read_about(first, &about);
 		peer = u->nearby->peer(u->nearby, &about.dst, dest_qpn(first));
 		err = peer < 0 || by_kernel >> peer & 1 ? -EPIPE
 		      : waits >> peer & 1		? -EAGAIN
@@ -765,7 +765,7 @@ bool xd_udp_send_large(struct xd_socket *s, const struct xt_frame *frame)
 	/* the peer gets what is put in order */
 	if (u->tx.messages)
 		xd_udp_tx_flush(s, false);
-	read_about(&f, &about);
+	send_read_about(&f, &about);
 	peer = u->nearby->peer(u->nearby, &about.dst, dest_qpn(&f));
 	if (u->tx.messages || peer < 0)
 		return false;
@@ -804,7 +804,7 @@ static void send_from(struct xd_udp *u, uint32_t port)
  * Returns true if the last message has grown since the last flush and has room for more. A single
  * packet does not wait, as that is an ACK or a short message.
  */
-static bool may_grow(const struct xd_udp_tx *tx)
+static bool send_may_grow(const struct xd_udp_tx *tx)
 {
 	const struct xd_udp_message *m = &tx->message[tx->messages - 1];
 
@@ -820,7 +820,7 @@ void xd_udp_tx_flush(struct xd_socket *s, bool more)
 	tx->stalled = false;
 	if (!tx->messages)
 		return;
-	if (more && !tx->unsent && may_grow(tx)) {
+	if (more && !tx->unsent && send_may_grow(tx)) {
 		tx->left = tx->message[tx->messages - 1].count;
 		return;
 	}

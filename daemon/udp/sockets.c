@@ -32,12 +32,12 @@ struct socket_option {
 	int level, name;
 };
 
-static int set(int fd, int level, int name, int value)
+static int sockets_set(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-static bool has(int fd, int level, int name, int value)
+static bool sockets_has(int fd, int level, int name, int value)
 {
 	socklen_t len = sizeof(int);
 	int is = 0;
@@ -58,8 +58,8 @@ bool xd_udp_has_ipv6(void)
 /* Forced sizes take CAP_NET_ADMIN. */
 static void set_buffer(int fd, int forced, int usual, int size)
 {
-	if (set(fd, SOL_SOCKET, forced, size))
-		set(fd, SOL_SOCKET, usual, size);
+	if (sockets_set(fd, SOL_SOCKET, forced, size))
+		sockets_set(fd, SOL_SOCKET, usual, size);
 }
 
 /* Options of all sockets. The family AF_INET6 has those of IPv4 as well. */
@@ -68,20 +68,20 @@ static int set_common(int fd, bool ipv6, const char *ifname)
 	int err = 0;
 
 	if (ipv6)
-		err = set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+		err = sockets_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 	if (!err && ifname &&
 	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname)))
 		err = -errno;
 	/* "Don't fragment", and no fragments if a packet is longer than the path MTU */
 	if (!err)
-		err = set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+		err = sockets_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
 	if (!err && ipv6)
-		err = set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+		err = sockets_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
 	return err;
 }
 
 /* addr: NULL: any */
-static int bind_port(int fd, bool ipv6, const struct xr_addr *addr, uint16_t port)
+static int sockets_bind_port(int fd, bool ipv6, const struct xr_addr *addr, uint16_t port)
 {
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
@@ -110,9 +110,9 @@ static int ask_for_headers(int fd, bool ipv6)
 	int err = 0;
 
 	for (unsigned int i = 0; !err && i < sizeof(of_ipv4) / sizeof(of_ipv4[0]); i++)
-		err = set(fd, of_ipv4[i].level, of_ipv4[i].name, 1);
+		err = sockets_set(fd, of_ipv4[i].level, of_ipv4[i].name, 1);
 	for (unsigned int i = 0; !err && ipv6 && i < sizeof(of_ipv6) / sizeof(of_ipv6[0]); i++)
-		err = set(fd, of_ipv6[i].level, of_ipv6[i].name, 1);
+		err = sockets_set(fd, of_ipv6[i].level, of_ipv6[i].name, 1);
 	return err;
 }
 
@@ -123,20 +123,20 @@ static int ask_for_headers(int fd, bool ipv6)
  */
 static int bind_rx(int fd, bool ipv6, const struct xd_udp_place *place, bool shared)
 {
-	int err = set(fd, SOL_SOCKET, SO_REUSEADDR, shared || !place->addr);
+	int err = sockets_set(fd, SOL_SOCKET, SO_REUSEADDR, shared || !place->addr);
 
 	if (!err)
-		err = bind_port(fd, ipv6, place->addr, XR_UDP_PORT);
+		err = sockets_bind_port(fd, ipv6, place->addr, XR_UDP_PORT);
 	if (!err && !place->addr)
-		err = set(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+		err = sockets_set(fd, SOL_SOCKET, SO_REUSEADDR, 0);
 	return err;
 }
 
 void xd_udp_receive_groups(int fd, bool ipv6, bool on)
 {
-	set(fd, IPPROTO_IP, IP_MULTICAST_ALL, on);
+	sockets_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, on);
 	if (ipv6)
-		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, on);
+		sockets_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, on);
 }
 
 /* Options of sockets that receive, except those that are set once and cannot be changed. */
@@ -145,16 +145,16 @@ static int set_receiving(int fd, bool ipv6, bool shared, bool multicast)
 	int err = ask_for_headers(fd, ipv6);
 
 	if (!err && shared)
-		err = set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+		err = sockets_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (err)
 		return err;
 	/* A datagram of a group arrives at all sockets of the port, also if they share it. */
 	xd_udp_receive_groups(fd, ipv6, multicast);
 	/* RoCE v2 packets may have the checksum 0, also over IPv6: the ICRC protects them. */
 	if (ipv6)
-		set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+		sockets_set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	/* Linux 5.0; without it the kernel joins no packets */
-	set(fd, IPPROTO_UDP, UDP_GRO, 1);
+	sockets_set(fd, IPPROTO_UDP, UDP_GRO, 1);
 	return 0;
 }
 
@@ -225,11 +225,13 @@ const char *xd_udp_who_has_port(int err)
  */
 static int end_encap(int fd)
 {
-	return has(fd, IPPROTO_UDP, UDP_ENCAP, 0) ? 0 : set(fd, IPPROTO_UDP, UDP_ENCAP, 0);
+	return sockets_has(fd, IPPROTO_UDP, UDP_ENCAP, 0)
+		       ? 0
+		       : sockets_set(fd, IPPROTO_UDP, UDP_ENCAP, 0);
 }
 
 /* Options that make a socket receive less, later or something else than the daemon expects */
-static int set_defaults(int fd, bool ipv6)
+static int sockets_set_defaults(int fd, bool ipv6)
 {
 	const struct timeval never = { 0 };
 	static const struct {
@@ -246,14 +248,14 @@ static int set_defaults(int fd, bool ipv6)
 	int err = end_encap(fd);
 
 	for (unsigned int i = 0; i < sizeof(usual) / sizeof(usual[0]); i++) {
-		int e = set(fd, usual[i].level, usual[i].name, usual[i].value);
+		int e = sockets_set(fd, usual[i].level, usual[i].name, usual[i].value);
 
 		/* What takes a privilege to set, a borrower cannot have changed without it. */
 		if (e && e != -EPERM && e != -ENOPROTOOPT && e != -EOPNOTSUPP)
 			err = e;
 	}
 	if (ipv6)
-		set(fd, IPPROTO_IPV6, IPV6_RECVERR, 0);
+		sockets_set(fd, IPPROTO_IPV6, IPV6_RECVERR, 0);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &never, sizeof(never)))
 		err = -errno;
 	return err;
@@ -261,7 +263,7 @@ static int set_defaults(int fd, bool ipv6)
 
 int xd_udp_reset_rx(int fd, bool ipv6, uint32_t receive_buffer)
 {
-	int err = set_defaults(fd, ipv6);
+	int err = sockets_set_defaults(fd, ipv6);
 
 	/* Without CAP_NET_ADMIN, which a daemon drops, this could shrink a buffer that is large. */
 	if (xd_udp_receive_buffer(fd) < receive_buffer)
@@ -278,7 +280,7 @@ static int receive_nothing(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) ? -errno : 0;
 }
 
-static int port_of(int fd, uint16_t *port)
+static int sockets_port_of(int fd, uint16_t *port)
 {
 	struct sockaddr_in6 sa; /* the port has the same place in both families */
 	socklen_t len = sizeof(sa);
@@ -291,14 +293,14 @@ static int port_of(int fd, uint16_t *port)
 
 static int set_ttl(int fd, bool ipv6)
 {
-	int err = set(fd, IPPROTO_IP, IP_TTL, XD_UDP_TTL);
+	int err = sockets_set(fd, IPPROTO_IP, IP_TTL, XD_UDP_TTL);
 
 	if (!err)
-		err = set(fd, IPPROTO_IP, IP_MULTICAST_TTL, XD_UDP_TTL);
+		err = sockets_set(fd, IPPROTO_IP, IP_MULTICAST_TTL, XD_UDP_TTL);
 	if (!err && ipv6)
-		err = set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, XD_UDP_TTL);
+		err = sockets_set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, XD_UDP_TTL);
 	if (!err && ipv6)
-		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, XD_UDP_TTL);
+		err = sockets_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, XD_UDP_TTL);
 	return err;
 }
 
@@ -310,15 +312,15 @@ static int set_up_tx(int fd, bool ipv6, const char *ifname, uint16_t *port)
 		err = receive_nothing(fd);
 	/* Members of groups on this host can be QPs of direct contexts: they have other sockets. */
 	if (!err)
-		err = set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
+		err = sockets_set(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
 	if (!err && ipv6)
-		err = set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
+		err = sockets_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
 	if (!err)
 		err = set_ttl(fd, ipv6);
 	if (!err)
-		err = bind_port(fd, ipv6, NULL, 0);
+		err = sockets_bind_port(fd, ipv6, NULL, 0);
 	if (!err)
-		err = port_of(fd, port);
+		err = sockets_port_of(fd, port);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, SEND_BUFFER);
 	return err;
 }
@@ -345,7 +347,7 @@ struct code {
 	unsigned short n;
 };
 
-static void add(struct code *c, uint16_t op, uint32_t k)
+static void sockets_add(struct code *c, uint16_t op, uint32_t k)
 {
 	c->insn[c->n++] = (struct sock_filter)BPF_STMT(op, k);
 }
@@ -359,33 +361,33 @@ static void add_jump(struct code *c, uint16_t test, uint32_t k, uint8_t jt, uint
 /* The program sees the UDP payload: the BTH, with the QPN in bytes 5 to 7. */
 static void load_qpn(struct code *c, uint32_t bth)
 {
-	add(c, BPF_LD | BPF_W | BPF_ABS, bth + 4);
-	add(c, BPF_ALU | BPF_AND | BPF_K, XR_QPN_MASK);
+	sockets_add(c, BPF_LD | BPF_W | BPF_ABS, bth + 4);
+	sockets_add(c, BPF_ALU | BPF_AND | BPF_K, XR_QPN_MASK);
 }
 
 static void build_steering(struct code *c, const struct xd_udp_steering *s)
 {
 	load_qpn(c, 0);
 	add_jump(c, BPF_JEQ, XR_GSI_QPN, 0, 1);
-	add(c, BPF_RET | BPF_K, 0);
+	sockets_add(c, BPF_RET | BPF_K, 0);
 	if (s->slots) {
 		add_jump(c, BPF_JSET, 1, 3, 0);
-		add(c, BPF_ALU | BPF_RSH | BPF_K, 1);
+		sockets_add(c, BPF_ALU | BPF_RSH | BPF_K, 1);
 	}
-	add(c, BPF_ALU | BPF_MOD | BPF_K, s->workers);
-	add(c, BPF_RET | BPF_A, 0);
+	sockets_add(c, BPF_ALU | BPF_MOD | BPF_K, s->workers);
+	sockets_add(c, BPF_RET | BPF_A, 0);
 	if (!s->slots)
 		return;
-	add(c, BPF_ALU | BPF_RSH | BPF_K, 1);
-	add(c, BPF_ALU | BPF_MOD | BPF_K, s->slots);
+	sockets_add(c, BPF_ALU | BPF_RSH | BPF_K, 1);
+	sockets_add(c, BPF_ALU | BPF_MOD | BPF_K, s->slots);
 	for (uint32_t i = 0; i < s->lent; i++) {
 		add_jump(c, BPF_JEQ, s->slot[i], 0, 1);
-		add(c, BPF_RET | BPF_K, s->index[i]);
+		sockets_add(c, BPF_RET | BPF_K, s->index[i]);
 	}
-	add(c, BPF_RET | BPF_K, 0);
+	sockets_add(c, BPF_RET | BPF_K, 0);
 }
 
-static int attach(int fd, int name, struct code *c)
+static int sockets_attach(int fd, int name, struct code *c)
 {
 	const struct sock_fprog prog = { .len = c->n, .filter = c->insn };
 
@@ -397,7 +399,7 @@ int xd_udp_steer(int fd, const struct xd_udp_steering *s)
 	struct code c = { .n = 0 };
 
 	build_steering(&c, s);
-	return attach(fd, SO_ATTACH_REUSEPORT_CBPF, &c);
+	return sockets_attach(fd, SO_ATTACH_REUSEPORT_CBPF, &c);
 }
 
 /* Filters of sockets, other than programs of groups, see the UDP header as well. */
@@ -408,17 +410,17 @@ int xd_udp_keep_slot(int fd, uint32_t slots, uint32_t slot)
 	load_qpn(&c, XR_UDP_HLEN);
 	add_jump(&c, BPF_JEQ, XR_MULTICAST_QPN, 4, 0);
 	add_jump(&c, BPF_JSET, 1, 0, 4);
-	add(&c, BPF_ALU | BPF_RSH | BPF_K, 1);
-	add(&c, BPF_ALU | BPF_MOD | BPF_K, slots);
+	sockets_add(&c, BPF_ALU | BPF_RSH | BPF_K, 1);
+	sockets_add(&c, BPF_ALU | BPF_MOD | BPF_K, slots);
 	add_jump(&c, BPF_JEQ, slot, 0, 1);
-	add(&c, BPF_RET | BPF_K, UINT32_MAX);
-	add(&c, BPF_RET | BPF_K, 0);
-	return attach(fd, SO_ATTACH_FILTER, &c);
+	sockets_add(&c, BPF_RET | BPF_K, UINT32_MAX);
+	sockets_add(&c, BPF_RET | BPF_K, 0);
+	return sockets_attach(fd, SO_ATTACH_FILTER, &c);
 }
 
 int xd_udp_lock_filter(int fd)
 {
-	return set(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+	return sockets_set(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
 }
 
 /* ---- what the kernel knows ---------------------------------------------------------------- */

@@ -61,7 +61,7 @@ static const struct udp_io *const_udp_io_of(const struct xd_io *io)
 /* ---- sockets ------------------------------------------------------------------------------ */
 
 /* Returns true if sockets are bound to addresses, not to the interface. */
-static bool is_routed(const struct udp_io *w)
+static bool udp_io_is_routed(const struct udp_io *w)
 {
 	return w->config.link->routed;
 }
@@ -69,7 +69,7 @@ static bool is_routed(const struct udp_io *w)
 /* A slot is one socket, so there are none if a worker has one for each address. */
 static uint32_t wanted_slots(const struct udp_io *w)
 {
-	return is_routed(w) ? 0 : w->config.opt->slots;
+	return udp_io_is_routed(w) ? 0 : w->config.opt->slots;
 }
 
 /* Returns true if the kernel checks the packets of slots by the tables. */
@@ -81,10 +81,10 @@ static bool checked_slots(const struct udp_io *w)
 /* The interface through which packets leave and arrive; NULL: any */
 static const char *only_through(const struct udp_io *w)
 {
-	return is_routed(w) ? NULL : w->config.link->ifname;
+	return udp_io_is_routed(w) ? NULL : w->config.link->ifname;
 }
 
-static int open_ports(struct udp_io *w, struct xd_udp *u)
+static int udp_io_open_ports(struct udp_io *w, struct xd_udp *u)
 {
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {
 		u->tx.fd[i] = xd_udp_open_tx(w->ipv6, only_through(w), &u->tx.port[i]);
@@ -111,7 +111,7 @@ static int open_rx(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 	return w->filter ? xd_filter_attach(w->filter, u->socket.fd) : 0;
 }
 
-static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
+static int udp_io_open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 {
 	int err = xd_verdict_new(w->memory, worker, &u->verdict);
 
@@ -122,14 +122,14 @@ static int open_all(struct udp_io *w, struct xd_udp *u, uint32_t worker)
 	u->rx.queue = (uint8_t)worker;
 	u->delivered = w->ports;
 	if (!err)
-		err = open_ports(w, u);
+		err = udp_io_open_ports(w, u);
 	if (!err)
 		err = xd_udp_rx_init(u);
 	return err ? err : xd_udp_tx_init(u);
 }
 
-static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receivers *receivers,
-		       struct xd_socket **socket)
+static int udp_io_open_socket(struct xd_io *io, uint32_t worker,
+			      const struct xt_receivers *receivers, struct xd_socket **socket)
 {
 	struct udp_io *w = udp_io_of(io);
 	struct xd_udp *u = xd_udp_new(w->ipv6, w->config.link->mac,
@@ -139,7 +139,7 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 	(void)receivers;
 	if (!u)
 		return -ENOMEM;
-	err = open_all(w, u, worker);
+	err = udp_io_open_all(w, u, worker);
 	if (err) {
 		xd_log(XD_ERR, "UDP sockets of worker %u: %s", worker, strerror(-err));
 		xd_socket_close(&u->socket);
@@ -154,8 +154,8 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
  * Packets in flight must fit into the receive buffer of the peer, which is as large as this one if
  * the peer has the same privileges and settings.
  */
-static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
-		 struct xt_tuning *t)
+static void udp_io_tune(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
+			struct xt_tuning *t)
 {
 	const struct udp_io *w = const_udp_io_of(io);
 	const struct xd_udp *u = xd_const_udp_of(socket);
@@ -185,13 +185,13 @@ static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket
 
 /* ---- the device --------------------------------------------------------------------------- */
 
-static unsigned int workers(const struct xd_io *io)
+static unsigned int udp_workers(const struct xd_io *io)
 {
 	return const_udp_io_of(io)->workers;
 }
 
 /* The sockets of the workers are open. */
-static int steer(struct udp_io *w)
+static int udp_io_steer(struct udp_io *w)
 {
 	const struct xd_udp_steering to_workers = { .workers = w->workers };
 	const struct xd_udp *first = w->of_worker[0];
@@ -217,14 +217,14 @@ static int begin_receiving(struct udp_io *w, struct xd_workers *workers)
 
 	if (w->addresses)
 		return xd_udp_addresses_open(w->addresses, workers, w->of_worker);
-	err = steer(w);
+	err = udp_io_steer(w);
 	if (err)
 		xd_log(XD_ERR, "steering packets to %u UDP sockets: %s", w->workers,
 		       strerror(-err));
 	return err;
 }
 
-static int attach(struct xd_io *io, struct xd_workers *workers)
+static int udp_io_attach(struct xd_io *io, struct xd_workers *workers)
 {
 	struct udp_io *w = udp_io_of(io);
 	int err = begin_receiving(w, workers);
@@ -244,20 +244,20 @@ static void address_changed(struct xd_io *io, const struct xr_addr *addr, bool a
 		xd_udp_addresses_changed(w->addresses, addr, added);
 }
 
-static bool is_attached(const struct xd_io *io)
+static bool udp_io_is_attached(const struct xd_io *io)
 {
 	(void)io;
 	return true;
 }
 
-static int give_pins(struct xd_io *io)
+static int udp_io_give_pins(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
 
 	return w->filter ? xd_filter_give_pins(w->filter) : -1;
 }
 
-static void detach(struct xd_io *io)
+static void udp_io_detach(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
 
@@ -269,7 +269,7 @@ static void detach(struct xd_io *io)
 		xd_filter_release_pins(w->filter);
 }
 
-static void free_io(struct xd_io *io)
+static void udp_free_io(struct xd_io *io)
 {
 	struct udp_io *w = udp_io_of(io);
 
@@ -284,13 +284,13 @@ static void free_io(struct xd_io *io)
 	free(w);
 }
 
-static uint32_t max_mtu(const struct xd_io *io)
+static uint32_t udp_io_max_mtu(const struct xd_io *io)
 {
 	(void)io;
 	return 4096;
 }
 
-static bool solicit(struct xd_io *io, int family, const uint8_t *addr)
+static bool udp_io_solicit(struct xd_io *io, int family, const uint8_t *addr)
 {
 	const struct udp_io *w = udp_io_of(io);
 
@@ -302,9 +302,9 @@ static bool solicit(struct xd_io *io, int family, const uint8_t *addr)
  * The kernel sends nothing to IPv6 groups of interface-local scope (RFC 4291, 2.7). Other groups
  * need an interface.
  */
-static bool sends_to(const struct xd_io *io, const struct xr_addr *group)
+static bool udp_io_sends_to(const struct xd_io *io, const struct xr_addr *group)
 {
-	if (is_routed(const_udp_io_of(io)))
+	if (udp_io_is_routed(const_udp_io_of(io)))
 		return false;
 	return xr_gid_is_ipv4(group) || (group->raw[1] & 15) > 1;
 }
@@ -314,7 +314,7 @@ static void slots(const struct xd_io *io, struct xd_slots_state *state)
 	xd_udp_slots_state(&const_udp_io_of(io)->slots, state);
 }
 
-static int lend(struct xd_io *io, bool ring, struct xd_loan *loan)
+static int udp_io_lend(struct xd_io *io, bool ring, struct xd_loan *loan)
 {
 	const struct udp_io *w = udp_io_of(io);
 	int err = xd_udp_slots_lend(&udp_io_of(io)->slots, ring, loan);
@@ -333,13 +333,13 @@ static void clean_slot(struct xd_io *io, uint32_t slot)
 	xd_udp_slots_clean(&udp_io_of(io)->slots, slot);
 }
 
-static void receive_groups(struct xd_io *io, uint32_t slot, bool on)
+static void udp_io_receive_groups(struct xd_io *io, uint32_t slot, bool on)
 {
 	xd_udp_slots_receive_groups(&udp_io_of(io)->slots, slot, on);
 }
 
-static int publish(struct xd_io *io, uint32_t slot, enum xr_publish_kind kind, uint32_t number,
-		   const void *entry)
+static int udp_io_publish(struct xd_io *io, uint32_t slot, enum xr_publish_kind kind,
+			  uint32_t number, const void *entry)
 {
 	struct xd_filter *f = udp_io_of(io)->filter;
 
@@ -352,14 +352,14 @@ static int publish_more(struct xd_io *io, uint32_t slot, uint32_t flags)
 	return xd_udp_slots_publish_more(&udp_io_of(io)->slots, slot, flags);
 }
 
-static const char *mode(const struct xd_io *io)
+static const char *udp_io_mode(const struct xd_io *io)
 {
 	(void)io;
 	return "UDP sockets";
 }
 
 /* Returns the number of packets that the kernel did not send. */
-static uint64_t refused(const struct udp_io *w)
+static uint64_t udp_io_refused(const struct udp_io *w)
 {
 	uint64_t n = 0;
 
@@ -368,14 +368,14 @@ static uint64_t refused(const struct udp_io *w)
 	return n;
 }
 
-static void show(const struct xd_io *io, struct json *j)
+static void udp_io_show(const struct xd_io *io, struct json *j)
 {
 	const struct udp_io *w = const_udp_io_of(io);
 
 	json_begin(j, "socket", '{');
 	json_number(j, "port", XR_UDP_PORT);
 	json_boolean(j, "ipv6", w->ipv6);
-	json_text(j, "bind", is_routed(w) ? "address" : "interface");
+	json_text(j, "bind", udp_io_is_routed(w) ? "address" : "interface");
 	if (w->addresses) {
 		json_number(j, "addresses", xd_udp_addresses_served(w->addresses));
 		json_number(j, "addresses_missing", xd_udp_addresses_missing(w->addresses));
@@ -385,39 +385,39 @@ static void show(const struct xd_io *io, struct json *j)
 	json_text(j, "checks", w->filter ? "kernel and daemon" : "daemon");
 	if (w->filter)
 		json_text(j, "pins", xd_filter_pins(w->filter));
-	json_number(j, "tx_refused", refused(w));
+	json_number(j, "tx_refused", udp_io_refused(w));
 	json_end(j, '}');
 }
 
-static void log_hints(const struct xd_io *io)
+static void udp_io_log_hints(const struct xd_io *io)
 {
 	(void)io;
 }
 
 static const struct xd_io_ops udp_io_ops = {
 	.name = "socket",
-	.workers = workers,
-	.open = open_socket,
-	.tune = tune,
-	.attach = attach,
-	.is_attached = is_attached,
+	.workers = udp_workers,
+	.open = udp_io_open_socket,
+	.tune = udp_io_tune,
+	.attach = udp_io_attach,
+	.is_attached = udp_io_is_attached,
 	.address_changed = address_changed,
-	.give_pins = give_pins,
-	.detach = detach,
-	.free = free_io,
-	.max_mtu = max_mtu,
-	.solicit = solicit,
-	.sends_to = sends_to,
+	.give_pins = udp_io_give_pins,
+	.detach = udp_io_detach,
+	.free = udp_free_io,
+	.max_mtu = udp_io_max_mtu,
+	.solicit = udp_io_solicit,
+	.sends_to = udp_io_sends_to,
 	.slots = slots,
-	.lend = lend,
+	.lend = udp_io_lend,
 	.end_loan = end_loan,
 	.clean_slot = clean_slot,
-	.receive_groups = receive_groups,
-	.publish = publish,
+	.receive_groups = udp_io_receive_groups,
+	.publish = udp_io_publish,
 	.publish_more = publish_more,
-	.mode = mode,
-	.show = show,
-	.log_hints = log_hints,
+	.mode = udp_io_mode,
+	.show = udp_io_show,
+	.log_hints = udp_io_log_hints,
 };
 
 /*
@@ -508,9 +508,9 @@ int xd_udp_io_new(const struct xd_udp_io_config *config, struct xd_io **io)
 	err = make_tables(w);
 	w->receive_buffer = xd_udp_usual_receive_buffer(w->ipv6);
 	if (!err)
-		err = is_routed(w) ? prepare_addresses(w) : check_port(w);
+		err = udp_io_is_routed(w) ? prepare_addresses(w) : check_port(w);
 	if (err) {
-		free_io(&w->io);
+		udp_free_io(&w->io);
 		return err;
 	}
 	*io = &w->io;

@@ -20,7 +20,7 @@ static void close_descriptors(struct xd_udp *u)
 			close(u->tx.fd[i]);
 }
 
-static void close_socket(struct xd_socket *s)
+static void udp_close_socket(struct xd_socket *s)
 {
 	struct xd_udp *u = xd_udp_of(s);
 
@@ -62,7 +62,7 @@ static uint64_t dropped_of(int fd)
 	return info[SK_MEMINFO_DROPS];
 }
 
-static uint64_t dropped(const struct xd_udp *u)
+static uint64_t udp_socket_dropped(const struct xd_udp *u)
 {
 	uint64_t n = u->dropped_before;
 
@@ -71,7 +71,7 @@ static uint64_t dropped(const struct xd_udp *u)
 	return n;
 }
 
-static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
+static void udp_socket_read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
 {
 	const struct xd_udp *u = xd_const_udp_of(s);
 
@@ -84,12 +84,12 @@ static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
 		.tx_gso_packets = xd_counted(&u->stats.tx_gso_packets),
 		.rx_gso_frames = xd_counted(&u->stats.rx_gso_frames),
 		.rx_gso_packets = xd_counted(&u->stats.rx_gso_packets),
-		.rx_ring_full = dropped(u),
+		.rx_ring_full = udp_socket_dropped(u),
 	};
 }
 
 static const struct xd_socket_ops udp_ops = {
-	.close = close_socket,
+	.close = udp_close_socket,
 	.recv = xd_udp_recv,
 	.recv_done = xd_udp_recv_done,
 	.pending = xd_udp_rx_pending,
@@ -100,7 +100,7 @@ static const struct xd_socket_ops udp_ops = {
 	.tx_pending = tx_pending,
 	.tx_stalled = tx_stalled,
 	.sends_gso = sends_gso,
-	.stats = read_stats,
+	.stats = udp_socket_read_stats,
 	.kernel_headers = true,
 };
 

@@ -105,7 +105,7 @@ void umad_agent_free(struct xd_umad *u, uint32_t id)
  * Only programs that do RMPP themselves get its MADs. Others would take a segment for the whole,
  * except the only one.
  */
-static bool takes(const struct umad_agent *a, const uint8_t *mad)
+static bool agent_takes(const struct umad_agent *a, const uint8_t *mad)
 {
 	return umad_has_own_rmpp(a) || !umad_is_rmpp(mad) ||
 	       (mad[UMAD_RMPP_TYPE] == RMPP_DATA &&
@@ -121,7 +121,7 @@ static bool wants(const struct umad_agent *a, const uint8_t *mad)
 	       q->mgmt_class_version == mad[UMAD_CLASS_VERSION] &&
 	       (!umad_is_vendor(q->mgmt_class) ||
 		!memcmp(q->oui, mad + UMAD_OUI, sizeof(q->oui))) &&
-	       q->methods[method / 64] >> method % 64 & 1 && takes(a, mad);
+	       q->methods[method / 64] >> method % 64 & 1 && agent_takes(a, mad);
 }
 
 /* Finds the agent that gets a request. */
@@ -172,7 +172,7 @@ static struct xd_umad *find_requester(struct xd_objects *o, const struct xc_path
 		if (!s)
 			continue;
 		*id = s->packet.hdr.id;
-		if (!takes(&u->agent[*id], mad))
+		if (!agent_takes(&u->agent[*id], mad))
 			return NULL;
 		s->used = false;
 		return u;

@@ -24,7 +24,7 @@ void xd_umad_stop(struct xd_objects *o)
 
 /* ---- files ---------------------------------------------------------------------- */
 
-static void link_file(struct xd_umad *u, struct xd_objects *o)
+static void umad_link_file(struct xd_umad *u, struct xd_objects *o)
 {
 	u->next = o->umads;
 	u->pprev = &o->umads;
@@ -33,7 +33,7 @@ static void link_file(struct xd_umad *u, struct xd_objects *o)
 	o->umads = u;
 }
 
-static void unlink_file(struct xd_umad *u)
+static void umad_unlink_file(struct xd_umad *u)
 {
 	*u->pprev = u->next;
 	if (u->next)
@@ -66,7 +66,7 @@ int xd_umad_hello(struct xd_client *c, struct xd_reply *rep)
 	}
 	u->client = c;
 	c->umad = u;
-	link_file(u, xd_objects_of(c));
+	umad_link_file(u, xd_objects_of(c));
 	xd_reply_fd(rep, fd, false);
 	return 0;
 }
@@ -81,7 +81,7 @@ void xd_umad_end(struct xd_client *c)
 		if (u->agent[id].used)
 			umad_agent_free(u, id);
 	}
-	unlink_file(u);
+	umad_unlink_file(u);
 	xd_timer_free(u->timer);
 	xd_event_socket_close(&u->received);
 	free(u);

@@ -50,7 +50,7 @@ bool umad_deliver(struct xd_umad *u, const struct umad_packet *p, size_t len)
 
 /* ---- MADs that wait for responses ----------------------------------------------- */
 
-static void arm(struct xd_umad *u)
+static void send_arm(struct xd_umad *u)
 {
 	uint64_t first = UINT64_MAX, now = xd_now();
 
@@ -69,7 +69,7 @@ static uint64_t deadline_of(const struct umad_packet *p)
 	return xd_now() + p->hdr.timeout_ms * 1000000ull;
 }
 
-static int transmit(struct xd_umad *u, const struct xc_path *path, const struct umad_packet *p)
+static int send_transmit(struct xd_umad *u, const struct xc_path *path, const struct umad_packet *p)
 {
 	return xd_gsi_send_to(u->client->dev->gsi, path, ntohl(p->hdr.qpn), XD_GSI_WAITING_PROGRAMS,
 			      p->mad);
@@ -100,9 +100,9 @@ void umad_on_timer(void *arg)
 		}
 		s->retries--;
 		s->deadline = deadline_of(&s->packet);
-		transmit(u, &s->path, &s->packet); /* an error is that of a lost MAD */
+		send_transmit(u, &s->path, &s->packet); /* an error is that of a lost MAD */
 	}
-	arm(u);
+	send_arm(u);
 	xd_load_charge_lap(u->client);
 }
 
@@ -200,7 +200,8 @@ static int check_mad(struct xd_client *c, const struct umad_agent *a, const stru
 }
 
 /* A MAD without GRH is for the port itself, whose LID is 0. */
-static int find_path(struct xd_client *c, const struct ib_user_mad_hdr *h, struct xc_path *path)
+static int send_find_path(struct xd_client *c, const struct ib_user_mad_hdr *h,
+			  struct xc_path *path)
 {
 	*path = (struct xc_path){
 		.flow_label = ntohl(h->flow_label) & 0xfffff,
@@ -247,16 +248,16 @@ int umad_send(struct xd_umad *u, struct umad_packet *p)
 	if (!err)
 		err = check_header(c, &p->hdr);
 	if (!err)
-		err = find_path(c, &p->hdr, &path);
+		err = send_find_path(c, &p->hdr, &path);
 	if (!err)
 		err = set_transaction(u, a, p);
 	if (!err && p->hdr.timeout_ms)
 		err = find_entry(u, &s);
 	if (!err)
-		err = transmit(u, &path, p);
+		err = send_transmit(u, &path, p);
 	if (!err && s) {
 		*s = (struct umad_send){ true, p->hdr.retries, deadline_of(p), path, *p };
-		arm(u);
+		send_arm(u);
 	}
 	return err;
 }

@@ -18,7 +18,7 @@
 /* ---- netlink --------------------------------------------------------------------- */
 
 /* Two headers and the attributes of a request */
-struct request {
+struct interface_request {
 	struct nlmsghdr head;
 	uint8_t body[128];
 };
@@ -28,7 +28,8 @@ union answer {
 	uint8_t room[32768];
 };
 
-static void add_attribute(struct request *r, uint16_t type, const void *data, uint16_t length)
+static void add_attribute(struct interface_request *r, uint16_t type, const void *data,
+			  uint16_t length)
 {
 	struct nlattr *a = (void *)((uint8_t *)r + NLMSG_ALIGN(r->head.nlmsg_len));
 
@@ -39,7 +40,7 @@ static void add_attribute(struct request *r, uint16_t type, const void *data, ui
 }
 
 /* Sends a request, and stores its answer of one message. Returns 0 or -errno. */
-static int ask(int protocol, const struct request *r, union answer *answer)
+static int interface_ask(int protocol, const struct interface_request *r, union answer *answer)
 {
 	const struct timeval limit = { .tv_sec = 2 };
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol), err = 0;
@@ -62,7 +63,7 @@ static int ask(int protocol, const struct request *r, union answer *answer)
 }
 
 /* Returns the attribute of that type between two places, or NULL. */
-static const struct nlattr *find_attribute(const void *at, const void *end, uint16_t type)
+static const struct nlattr *interface_find_attribute(const void *at, const void *end, uint16_t type)
 {
 	const struct nlattr *a = at;
 
@@ -79,7 +80,8 @@ static const struct nlattr *attribute_of(const union answer *m, size_t header, u
 {
 	const uint8_t *start = NLMSG_DATA(&m->head);
 
-	return find_attribute(start + NLMSG_ALIGN(header), m->room + m->head.nlmsg_len, type);
+	return interface_find_attribute(start + NLMSG_ALIGN(header), m->room + m->head.nlmsg_len,
+					type);
 }
 
 static const void *data_of(const struct nlattr *a)
@@ -96,12 +98,12 @@ static const void *data_of(const struct nlattr *a)
 #define NETDEV_XDP_FEATURES 3
 #define NETDEV_XDP_ZC_MAX_SEGS 4
 
-static struct request generic(uint16_t family, uint8_t command)
+static struct interface_request generic(uint16_t family, uint8_t command)
 {
 	const struct genlmsghdr header = { .cmd = command, .version = 1 };
-	struct request r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof(header)),
-				       .nlmsg_type = family,
-				       .nlmsg_flags = NLM_F_REQUEST } };
+	struct interface_request r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof(header)),
+						 .nlmsg_type = family,
+						 .nlmsg_flags = NLM_F_REQUEST } };
 
 	memcpy(NLMSG_DATA(&r.head), &header, sizeof(header));
 	return r;
@@ -109,12 +111,12 @@ static struct request generic(uint16_t family, uint8_t command)
 
 static int find_family(union answer *answer, uint16_t *family)
 {
-	struct request r = generic(GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
+	struct interface_request r = generic(GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
 	const struct nlattr *a;
 	int err;
 
 	add_attribute(&r, CTRL_ATTR_FAMILY_NAME, NETDEV_FAMILY, sizeof(NETDEV_FAMILY));
-	err = ask(NETLINK_GENERIC, &r, answer);
+	err = interface_ask(NETLINK_GENERIC, &r, answer);
 	a = err ? NULL : attribute_of(answer, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID);
 	if (!a)
 		return err ? err : -EPROTO;
@@ -126,7 +128,7 @@ int xd_driver_read(const char *name, struct xd_driver *d)
 {
 	uint32_t index = if_nametoindex(name);
 	union answer answer;
-	struct request r;
+	struct interface_request r;
 	const struct nlattr *a;
 	uint16_t family;
 	int err = index ? find_family(&answer, &family) : -ENODEV;
@@ -136,7 +138,7 @@ int xd_driver_read(const char *name, struct xd_driver *d)
 		return err;
 	r = generic(family, NETDEV_DEV_GET);
 	add_attribute(&r, NETDEV_IFINDEX, &index, sizeof(index));
-	err = ask(NETLINK_GENERIC, &r, &answer);
+	err = interface_ask(NETLINK_GENERIC, &r, &answer);
 	a = err ? NULL : attribute_of(&answer, sizeof(struct genlmsghdr), NETDEV_XDP_FEATURES);
 	if (!a)
 		return err ? err : -EPROTO;
@@ -152,20 +154,20 @@ int xd_driver_read(const char *name, struct xd_driver *d)
 uint32_t xd_interface_program(const char *name)
 {
 	const struct ifinfomsg header = { .ifi_index = (int)if_nametoindex(name) };
-	struct request r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof(header)),
-				       .nlmsg_type = RTM_GETLINK,
-				       .nlmsg_flags = NLM_F_REQUEST } };
+	struct interface_request r = { .head = { .nlmsg_len = NLMSG_LENGTH(sizeof(header)),
+						 .nlmsg_type = RTM_GETLINK,
+						 .nlmsg_flags = NLM_F_REQUEST } };
 	const struct nlattr *xdp, *id = NULL;
 	union answer answer;
 	uint32_t program = 0;
 
 	memcpy(NLMSG_DATA(&r.head), &header, sizeof(header));
-	if (!header.ifi_index || ask(NETLINK_ROUTE, &r, &answer))
+	if (!header.ifi_index || interface_ask(NETLINK_ROUTE, &r, &answer))
 		return 0;
 	xdp = attribute_of(&answer, sizeof(header), IFLA_XDP);
 	if (xdp)
-		id = find_attribute(data_of(xdp), (const uint8_t *)xdp + xdp->nla_len,
-				    IFLA_XDP_PROG_ID);
+		id = interface_find_attribute(data_of(xdp), (const uint8_t *)xdp + xdp->nla_len,
+					      IFLA_XDP_PROG_ID);
 	if (id)
 		memcpy(&program, data_of(id), sizeof(program));
 	return program;

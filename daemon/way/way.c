@@ -37,8 +37,8 @@ void xd_way_read(struct xd_way_facts *f, const char *interface)
 /* ---- the rule -------------------------------------------------------------------- */
 
 /* Stores the reason, and returns the way. */
-__attribute__((format(printf, 4, 5))) static bool takes(bool xdp, char *why, size_t size,
-							const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static bool way_takes(bool xdp, char *why, size_t size,
+							    const char *fmt, ...)
 {
 	va_list ap;
 
@@ -55,35 +55,39 @@ __attribute__((format(printf, 4, 5))) static bool takes(bool xdp, char *why, siz
 static bool by_driver(const struct xd_way_facts *f, char *why, size_t size)
 {
 	if (f->interface && f->zerocopy == XD_ZEROCOPY_NONE)
-		return takes(false, why, size, "%s has no zero-copy AF_XDP", f->interface);
+		return way_takes(false, why, size, "%s has no zero-copy AF_XDP", f->interface);
 	if (f->interface && f->zerocopy == XD_ZEROCOPY_SINGLE)
-		return takes(false, why, size,
-			     "%s has zero-copy AF_XDP for frames in one buffer only", f->interface);
+		return way_takes(false, why, size,
+				 "%s has zero-copy AF_XDP for frames in one buffer only",
+				 f->interface);
 	if (f->interface && f->zerocopy == XD_ZEROCOPY_UNTOLD)
-		return takes(false, why, size,
-			     "the kernel does not tell whether %s has zero-copy AF_XDP (Linux 6.3 "
-			     "does)",
-			     f->interface);
+		return way_takes(
+			false, why, size,
+			"the kernel does not tell whether %s has zero-copy AF_XDP (Linux 6.3 "
+			"does)",
+			f->interface);
 	if (f->lacks)
-		return takes(false, why, size, "%s", f->lacks);
+		return way_takes(false, why, size, "%s", f->lacks);
 	if (!f->interface)
-		return takes(false, why, size,
-			     "on interfaces without zero-copy AF_XDP, XDP on others; xroce doctor "
-			     "INTERFACE tells which");
-	return takes(true, why, size, "zero-copy AF_XDP is available");
+		return way_takes(
+			false, why, size,
+			"on interfaces without zero-copy AF_XDP, XDP on others; xroce doctor "
+			"INTERFACE tells which");
+	return way_takes(true, why, size, "zero-copy AF_XDP is available");
 }
 
 bool xd_way_is_xdp(const struct xd_way_facts *f, char *why, size_t size)
 {
 	if (f->only_xdp)
-		return takes(true, why, size, "requested by --attach, --dispatcher or --queues");
+		return way_takes(true, why, size,
+				 "requested by --attach, --dispatcher or --queues");
 	if (f->no_ethernet)
-		return takes(false, why, size, "%s is not Ethernet", f->interface);
+		return way_takes(false, why, size, "%s is not Ethernet", f->interface);
 	if (f->bind)
-		return takes(false, why, size, "requested by --bind");
+		return way_takes(false, why, size, "requested by --bind");
 	if (f->dummy)
-		return takes(false, why, size, "%s is a dummy interface", f->interface);
+		return way_takes(false, why, size, "%s is a dummy interface", f->interface);
 	if (f->loopback)
-		return takes(false, why, size, "%s is the loopback interface", f->interface);
+		return way_takes(false, why, size, "%s is the loopback interface", f->interface);
 	return by_driver(f, why, size);
 }

@@ -43,7 +43,7 @@ static int to_log(enum libxdp_print_level level, const char *fmt, va_list ap)
 
 /* ---- the process ------------------------------------------------------------------------ */
 
-static void detach(const struct target *t)
+static void dispatcher_detach(const struct target *t)
 {
 	struct xdp_multiprog *all = xdp_multiprog__get_from_ifindex((int)t->ifindex);
 	struct xdp_program *p = NULL;
@@ -59,7 +59,7 @@ static void detach(const struct target *t)
 }
 
 /* Whether a dispatcher on the interface calls the program; also if there is no interface */
-static bool is_attached(const struct target *t)
+static bool dispatcher_is_attached(const struct target *t)
 {
 	struct xdp_multiprog *all;
 	struct xdp_program *p = NULL;
@@ -99,7 +99,7 @@ static void discard_messages(int fd)
 }
 
 /* Waits for the end of the daemon. Reports it if somebody else removes the program before. */
-static void watch(int sock, const struct target *t)
+static void dispatcher_watch(int sock, const struct target *t)
 {
 	struct pollfd fds[] = { { sock, POLLIN, 0 }, { open_link_socket(), POLLIN, 0 } };
 	bool attached = true;
@@ -115,7 +115,7 @@ static void watch(int sock, const struct target *t)
 			return;
 		discard_messages(fds[1].fd);
 		ms = n ? SETTLE_MS : -1;
-		if (!n && attached && !is_attached(t)) {
+		if (!n && attached && !dispatcher_is_attached(t)) {
 			attached = false;
 			send(sock, "", 1, MSG_NOSIGNAL);
 		}
@@ -135,8 +135,8 @@ static int detacher_main(int sock)
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	if (recv(sock, &t, sizeof(t), 0) != sizeof(t))
 		return 0;
-	watch(sock, &t);
-	detach(&t);
+	dispatcher_watch(sock, &t);
+	dispatcher_detach(&t);
 	return 0;
 }
 
@@ -164,7 +164,7 @@ int xd_dispatcher_start(struct xd_dispatcher **out)
 }
 
 /* The sockets of all queues are bound, so a program of this name belongs to no living daemon. */
-static void remove_stale(const char *name, unsigned int ifindex)
+static void dispatcher_remove_stale(const char *name, unsigned int ifindex)
 {
 	struct xdp_multiprog *all = xdp_multiprog__get_from_ifindex((int)ifindex);
 	struct xdp_program *p = NULL;
@@ -181,7 +181,7 @@ static void remove_stale(const char *name, unsigned int ifindex)
 	}
 	xdp_multiprog__close(all);
 	if (t.id)
-		detach(&t);
+		dispatcher_detach(&t);
 }
 
 /* libxdp attaches a program alone if the kernel does not permit its dispatcher. */
@@ -204,7 +204,7 @@ int xd_dispatcher_attach(struct xd_dispatcher *d, const struct xd_dispatched *wh
 	struct target t = { ifindex, 0, generic ? XDP_MODE_SKB : XDP_MODE_NATIVE };
 	int err;
 
-	remove_stale(what->program, ifindex);
+	dispatcher_remove_stale(what->program, ifindex);
 	if (!d->program)
 		d->program = xdp_program__create(&opts);
 	err = (int)libxdp_get_error(d->program);

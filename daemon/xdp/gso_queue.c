@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "gso_queue.h"
 
-static void send_singly(struct xd_gso_run *run, const struct xd_gso_ways *ways, void *ctx)
+static void gso_queue_send_singly(struct xd_gso_run *run, const struct xd_gso_ways *ways, void *ctx)
 {
 	for (uint32_t i = 0; i < run->count; i++)
 		ways->send_alone(ctx, &run->frame[i]);
@@ -9,7 +9,7 @@ static void send_singly(struct xd_gso_run *run, const struct xd_gso_ways *ways, 
 }
 
 /* In reverse, so that the next packets get the buffers in the order in which they are in memory. */
-static void free_run(struct xd_gso_run *run, const struct xd_gso_ways *ways, void *ctx)
+static void gso_queue_free_run(struct xd_gso_run *run, const struct xd_gso_ways *ways, void *ctx)
 {
 	while (run->count)
 		ways->sent(ctx, &run->frame[--run->count]);
@@ -23,7 +23,7 @@ static uint32_t send_together(struct xd_gso_run *run, uint32_t n, const struct x
 
 	sent = ways->send(ctx, run, n);
 	for (uint32_t i = 0; i < sent; i++)
-		free_run(&run[i], ways, ctx);
+		gso_queue_free_run(&run[i], ways, ctx);
 	return sent;
 }
 
@@ -38,7 +38,7 @@ static uint32_t count_joined(const struct xd_gso_run *run, const struct xd_gso_r
 	return n;
 }
 
-static void send_all(struct xd_gso_queue *q, const struct xd_gso_ways *ways, void *ctx)
+static void gso_queue_send_all(struct xd_gso_queue *q, const struct xd_gso_ways *ways, void *ctx)
 {
 	struct xd_gso_run *run = q->run, *end = run + q->last + 1;
 	uint32_t n;
@@ -48,7 +48,7 @@ static void send_all(struct xd_gso_queue *q, const struct xd_gso_ways *ways, voi
 		if (n)
 			n = send_together(run, n, ways, ctx);
 		if (!n)
-			send_singly(run++, ways, ctx);
+			gso_queue_send_singly(run++, ways, ctx);
 		run += n;
 	}
 	q->last = q->left = q->buffers = 0;
@@ -58,7 +58,7 @@ static void send_all(struct xd_gso_queue *q, const struct xd_gso_ways *ways, voi
 static void next_run(struct xd_gso_queue *q, const struct xd_gso_ways *ways, void *ctx)
 {
 	if (q->last + 1 == XD_GSO_RUNS || xd_gso_run_is_long(&q->run[q->last]))
-		send_all(q, ways, ctx);
+		gso_queue_send_all(q, ways, ctx);
 	else
 		q->last++;
 	q->left = 0;
@@ -74,7 +74,7 @@ void xd_gso_queue_put(struct xd_gso_queue *q, const struct xt_frame *frame,
 	q->buffers += frame->nseg;
 }
 
-static bool may_grow(const struct xd_gso_queue *q)
+static bool gso_queue_may_grow(const struct xd_gso_queue *q)
 {
 	const struct xd_gso_run *run = &q->run[q->last];
 
@@ -84,8 +84,8 @@ static bool may_grow(const struct xd_gso_queue *q)
 void xd_gso_queue_flush(struct xd_gso_queue *q, bool more, const struct xd_gso_ways *ways,
 			void *ctx)
 {
-	if (more && may_grow(q))
+	if (more && gso_queue_may_grow(q))
 		q->left = q->run[q->last].count;
 	else
-		send_all(q, ways, ctx);
+		gso_queue_send_all(q, ways, ctx);
 }

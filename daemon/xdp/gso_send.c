@@ -24,7 +24,7 @@
 
 /* ---- messages ----------------------------------------------------------------------------- */
 
-static void patch_ipv4(struct xr_ipv4 *ip, uint32_t udp_len)
+static void gso_send_patch_ipv4(struct xr_ipv4 *ip, uint32_t udp_len)
 {
 	ip->len = xr_be16(XR_IPV4_HLEN + udp_len);
 	ip->check = 0;
@@ -32,14 +32,14 @@ static void patch_ipv4(struct xr_ipv4 *ip, uint32_t udp_len)
 }
 
 /* Changes the headers of the first packet into those of the whole frame. */
-static void patch(uint8_t *headers, const struct xr_meta *m, uint32_t payload)
+static void gso_send_patch(uint8_t *headers, const struct xr_meta *m, uint32_t payload)
 {
 	struct xr_udp *udp = (struct xr_udp *)(headers + m->bth_off - XR_UDP_HLEN);
 	uint8_t *ip = headers + m->ip_off;
 	uint32_t len = XR_UDP_HLEN + payload;
 
 	if (m->ip_version == 4)
-		patch_ipv4((struct xr_ipv4 *)ip, len);
+		gso_send_patch_ipv4((struct xr_ipv4 *)ip, len);
 	else
 		((struct xr_ipv6 *)ip)->len = xr_be16(len);
 	udp->len = xr_be16(len);
@@ -89,7 +89,7 @@ void xd_gso_run_message(const struct xd_gso_run *run, struct xd_gso_message *msg
 	}
 	put_vnet_header(msg->headers, run);
 	memcpy(headers, run->frame[0].seg[0].data, m->bth_off);
-	patch(headers, m, run->total);
+	gso_send_patch(headers, m, run->total);
 	add_iov(msg, msg->headers, (uint32_t)sizeof(struct virtio_net_hdr) + m->bth_off);
 	for (uint32_t i = 0; i < run->count; i++) {
 		const struct xt_frame *f = &run->frame[i];
@@ -102,7 +102,7 @@ void xd_gso_run_message(const struct xd_gso_run *run, struct xd_gso_message *msg
 
 /* ---- the socket --------------------------------------------------------------------------- */
 
-static int set_up(int fd, unsigned int ifindex)
+static int gso_send_set_up(int fd, unsigned int ifindex)
 {
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_ifindex = (int)ifindex };
 	int on = 1, size = SEND_BUFFER;
@@ -126,7 +126,7 @@ int xd_gso_open(const char *ifname)
 	fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	err = set_up(fd, ifindex);
+	err = gso_send_set_up(fd, ifindex);
 	if (!err)
 		return fd;
 	close(fd);

@@ -9,7 +9,7 @@
 #define MAX_NETWORK_HEADERS (14 + 8 + 40 + 8)
 
 /* Where the next byte is that has not been given to a packet */
-struct cursor {
+struct gso_split_cursor {
 	const struct xt_seg *seg;
 	uint32_t off;
 };
@@ -47,7 +47,7 @@ uint32_t xd_gso_count(const struct xd_gso_frame *f)
 /* ---- headers ------------------------------------------------------------------------------ */
 
 /* Writes the length, the identification and the checksum of the i-th packet. */
-static void patch_ipv4(struct xr_ipv4 *ip, uint32_t len, uint32_t i)
+static void gso_split_patch_ipv4(struct xr_ipv4 *ip, uint32_t len, uint32_t i)
 {
 	ip->len = xr_be16(len);
 	ip->id = xr_be16(xr_be16(ip->id) + i);
@@ -56,13 +56,13 @@ static void patch_ipv4(struct xr_ipv4 *ip, uint32_t len, uint32_t i)
 }
 
 /* Changes the headers of a frame into those of its i-th packet, with n bytes behind UDP. */
-static void patch(uint8_t *headers, const struct xr_meta *m, uint32_t i, uint32_t n)
+static void gso_split_patch(uint8_t *headers, const struct xr_meta *m, uint32_t i, uint32_t n)
 {
 	struct xr_udp *udp = udp_of(headers, m);
 	uint8_t *ip = headers + m->ip_off;
 
 	if (m->ip_version == 4)
-		patch_ipv4((struct xr_ipv4 *)ip, XR_IPV4_HLEN + XR_UDP_HLEN + n, i);
+		gso_split_patch_ipv4((struct xr_ipv4 *)ip, XR_IPV4_HLEN + XR_UDP_HLEN + n, i);
 	else
 		((struct xr_ipv6 *)ip)->len = xr_be16(XR_UDP_HLEN + n);
 	udp->len = xr_be16(XR_UDP_HLEN + n);
@@ -77,8 +77,8 @@ static bool is_ordinary(uint32_t qpn)
 }
 
 /* Returns true if the packet is well-formed, and the engine checks the rest of it. */
-static bool parse(const struct xd_gso_headers *h, const struct xr_meta *m, uint32_t end, uint32_t n,
-		  struct xr_packet *pkt)
+static bool gso_split_parse(const struct xd_gso_headers *h, const struct xr_meta *m, uint32_t end,
+			    uint32_t n, struct xr_packet *pkt)
 {
 	struct xr_cursor c = {
 		.pos = h->bytes + m->bth_off,
@@ -95,7 +95,7 @@ static bool parse(const struct xd_gso_headers *h, const struct xr_meta *m, uint3
 /* ---- payload ------------------------------------------------------------------------------ */
 
 /* Copies n bytes, which the frame has, and moves behind them. */
-static void copy(struct cursor *c, uint8_t *to, uint32_t n)
+static void gso_split_copy(struct gso_split_cursor *c, uint8_t *to, uint32_t n)
 {
 	uint32_t run;
 
@@ -109,7 +109,7 @@ static void copy(struct cursor *c, uint8_t *to, uint32_t n)
 }
 
 /* Adds n bytes, which the frame has, to a packet. Returns false if it has too many segments. */
-static bool refer(struct cursor *c, struct xt_frame *f, uint32_t n)
+static bool refer(struct gso_split_cursor *c, struct xt_frame *f, uint32_t n)
 {
 	uint32_t run;
 
@@ -125,7 +125,7 @@ static bool refer(struct cursor *c, struct xt_frame *f, uint32_t n)
 	return true;
 }
 
-static void skip(struct cursor *c, uint32_t n)
+static void gso_split_skip(struct gso_split_cursor *c, uint32_t n)
 {
 	for (; n > c->seg->len - c->off; c->off = 0) {
 		n -= c->seg->len - c->off;
@@ -137,18 +137,19 @@ static void skip(struct cursor *c, uint32_t n)
 /* ---- packets ------------------------------------------------------------------------------ */
 
 /* Makes the i-th packet, with n bytes behind UDP, which start at the cursor. */
-static bool take(const struct xd_gso_frame *in, uint32_t i, uint32_t n, struct cursor c,
-		 struct xd_gso_headers *h, struct xt_frame *out)
+static bool gso_split_take(const struct xd_gso_frame *in, uint32_t i, uint32_t n,
+			   struct gso_split_cursor c, struct xd_gso_headers *h,
+			   struct xt_frame *out)
 {
 	const struct xr_meta *m = &in->meta;
 	uint32_t end = m->bth_off + n < sizeof(h->bytes) ? m->bth_off + n : sizeof(h->bytes);
-	struct cursor start = c;
+	struct gso_split_cursor start = c;
 	struct xr_packet pkt;
 
 	memcpy(h->bytes, in->seg[0].data, m->bth_off);
-	copy(&c, h->bytes + m->bth_off, end - m->bth_off);
-	patch(h->bytes, m, i, n);
-	if (!parse(h, m, end, n, &pkt))
+	gso_split_copy(&c, h->bytes + m->bth_off, end - m->bth_off);
+	gso_split_patch(h->bytes, m, i, n);
+	if (!gso_split_parse(h, m, end, n, &pkt))
 		return false;
 	*out = (struct xt_frame){
 		.seg[0] = { h->bytes, pkt.payload_off },
@@ -160,22 +161,22 @@ static bool take(const struct xd_gso_frame *in, uint32_t i, uint32_t n, struct c
 	out->meta.qpn = pkt.qpn;
 	out->meta.payload_off = pkt.payload_off;
 	out->meta.payload_len = pkt.payload_len;
-	skip(&start, pkt.payload_off - m->bth_off);
+	gso_split_skip(&start, pkt.payload_off - m->bth_off);
 	return refer(&start, out, out->len - pkt.payload_off);
 }
 
 uint32_t xd_gso_split(const struct xd_gso_frame *in, uint32_t count, struct xd_gso_headers *headers,
 		      struct xt_frame *packets)
 {
-	struct cursor c = { in->seg, in->meta.bth_off };
+	struct gso_split_cursor c = { in->seg, in->meta.bth_off };
 	uint32_t left = payload_of(in), size = in->meta.gso_size, made = 0;
 
 	for (uint32_t i = 0; i < count; i++, left -= size) {
 		uint32_t n = left < size ? left : size;
 
-		made += take(in, i, n, c, &headers[made], &packets[made]);
+		made += gso_split_take(in, i, n, c, &headers[made], &packets[made]);
 		if (i + 1 < count)
-			skip(&c, size);
+			gso_split_skip(&c, size);
 	}
 	return made;
 }

@@ -310,7 +310,7 @@ static int attach_either(struct xd_xdp *x, unsigned int ifindex)
 	return attach_generic(x, ifindex);
 }
 
-static int attach(struct xd_xdp *x, unsigned int ifindex)
+static int xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 {
 	if (x->opt->attach == XD_ATTACH_GENERIC) {
 		snprintf(x->why, sizeof(x->why), "requested by --attach");
@@ -326,7 +326,7 @@ static int attach(struct xd_xdp *x, unsigned int ifindex)
 
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 {
-	int err = attach(x, ifindex);
+	int err = xdp_attach(x, ifindex);
 
 	if (err) {
 		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", x->ifname, strerror(-err),

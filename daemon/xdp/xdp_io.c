@@ -44,7 +44,7 @@ static const struct xdp_io *const_xdp_io_of(const struct xd_io *io)
 
 /* ---- sockets ------------------------------------------------------------------------------ */
 
-static unsigned int workers(const struct xd_io *io)
+static unsigned int xdp_workers(const struct xd_io *io)
 {
 	return const_xdp_io_of(io)->workers;
 }
@@ -96,8 +96,8 @@ static void limit_windows(const struct xdp_io *w, struct xt_tuning *t)
 		t->read_packets = t->window;
 }
 
-static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
-		 struct xt_tuning *t)
+static void xdp_io_tune(const struct xd_io *io, uint32_t worker, const struct xd_socket *socket,
+			struct xt_tuning *t)
 {
 	(void)worker;
 	(void)socket;
@@ -107,14 +107,15 @@ static void tune(const struct xd_io *io, uint32_t worker, const struct xd_socket
 static int try_open(struct xdp_io *w, struct xd_xsk_config *c, struct xd_socket **socket,
 		    uint32_t *queue)
 {
-	enum xd_attach attach = w->config.opt->attach;
+	enum xd_attach xdp_io_attach = w->config.opt->attach;
 	int err = -EOPNOTSUPP;
 
-	if (attach == XD_ATTACH_ZEROCOPY || (attach == XD_ATTACH_AUTO && !w->gso.prefer_generic)) {
+	if (xdp_io_attach == XD_ATTACH_ZEROCOPY ||
+	    (xdp_io_attach == XD_ATTACH_AUTO && !w->gso.prefer_generic)) {
 		c->zerocopy = true;
 		err = xd_xsk_open(socket, c, queue);
 		/* another program has the queue, so copy mode would fail too, after another wait */
-		if (err == -EBUSY || (err && attach == XD_ATTACH_ZEROCOPY))
+		if (err == -EBUSY || (err && xdp_io_attach == XD_ATTACH_ZEROCOPY))
 			return err;
 	}
 	if (err) {
@@ -135,8 +136,8 @@ static int set_map(struct xdp_io *w, const struct xd_xsk_config *c, const struct
 	return err;
 }
 
-static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receivers *receivers,
-		       struct xd_socket **socket)
+static int xdp_io_open_socket(struct xd_io *io, uint32_t worker,
+			      const struct xt_receivers *receivers, struct xd_socket **socket)
 {
 	struct xdp_io *w = xdp_io_of(io);
 	struct xt_tuning t = XT_TUNING_DEFAULT;
@@ -172,7 +173,7 @@ static int open_socket(struct xd_io *io, uint32_t worker, const struct xt_receiv
 
 /* ---- the device --------------------------------------------------------------------------- */
 
-static int attach(struct xd_io *io, struct xd_workers *workers)
+static int xdp_io_attach(struct xd_io *io, struct xd_workers *workers)
 {
 	struct xdp_io *w = xdp_io_of(io);
 
@@ -182,22 +183,22 @@ static int attach(struct xd_io *io, struct xd_workers *workers)
 	return xd_xdp_attach(w->xdp, w->config.link->ifindex);
 }
 
-static bool is_attached(const struct xd_io *io)
+static bool xdp_io_is_attached(const struct xd_io *io)
 {
 	return xd_xdp_is_attached(const_xdp_io_of(io)->xdp);
 }
 
-static int give_pins(struct xd_io *io)
+static int xdp_io_give_pins(struct xd_io *io)
 {
 	return xd_xdp_give_pins(xdp_io_of(io)->xdp);
 }
 
-static void detach(struct xd_io *io)
+static void xdp_io_detach(struct xd_io *io)
 {
 	xd_xdp_detach(xdp_io_of(io)->xdp);
 }
 
-static void free_io(struct xd_io *io)
+static void xdp_free_io(struct xd_io *io)
 {
 	struct xdp_io *w = xdp_io_of(io);
 
@@ -205,17 +206,17 @@ static void free_io(struct xd_io *io)
 	free(w);
 }
 
-static uint32_t max_mtu(const struct xd_io *io)
+static uint32_t xdp_io_max_mtu(const struct xd_io *io)
 {
 	return xd_xdp_multi_buffer(const_xdp_io_of(io)->xdp) ? 4096 : SINGLE_BUFFER_MTU;
 }
 
-static const char *mode(const struct xd_io *io)
+static const char *xdp_io_mode(const struct xd_io *io)
 {
 	return xd_xdp_mode_name(const_xdp_io_of(io)->xdp);
 }
 
-static void show(const struct xd_io *io, struct json *j)
+static void xdp_io_show(const struct xd_io *io, struct json *j)
 {
 	const struct xdp_io *w = const_xdp_io_of(io);
 	bool send = w->first && xd_socket_sends_gso(w->first);
@@ -237,7 +238,7 @@ static void show(const struct xd_io *io, struct json *j)
 	json_end(j, '}');
 }
 
-static void log_hints(const struct xd_io *io)
+static void xdp_io_log_hints(const struct xd_io *io)
 {
 	const struct xdp_io *w = const_xdp_io_of(io);
 
@@ -254,19 +255,19 @@ static void log_hints(const struct xd_io *io)
 
 static const struct xd_io_ops xdp_io_ops = {
 	.name = "xdp",
-	.workers = workers,
+	.workers = xdp_workers,
 	.queues = queues,
-	.open = open_socket,
-	.tune = tune,
-	.attach = attach,
-	.is_attached = is_attached,
-	.give_pins = give_pins,
-	.detach = detach,
-	.free = free_io,
-	.max_mtu = max_mtu,
-	.mode = mode,
-	.show = show,
-	.log_hints = log_hints,
+	.open = xdp_io_open_socket,
+	.tune = xdp_io_tune,
+	.attach = xdp_io_attach,
+	.is_attached = xdp_io_is_attached,
+	.give_pins = xdp_io_give_pins,
+	.detach = xdp_io_detach,
+	.free = xdp_free_io,
+	.max_mtu = xdp_io_max_mtu,
+	.mode = xdp_io_mode,
+	.show = xdp_io_show,
+	.log_hints = xdp_io_log_hints,
 };
 
 /* Returns the number of RX queues to serve. */

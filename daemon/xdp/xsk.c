@@ -53,7 +53,7 @@ static void add_kernel_stats(const struct xd_xsk_queue *q, struct xd_socket_stat
 		stats->rx_ring_full += k.rx_ring_full + k.rx_dropped + k.rx_fill_ring_empty_descs;
 }
 
-static void read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
+static void xsk_read_stats(const struct xd_socket *s, struct xd_socket_stats *stats)
 {
 	const struct xd_xsk *x = xd_const_xsk_of(s);
 
@@ -101,7 +101,7 @@ static const struct xd_socket_ops xsk_ops = {
 	.tx_pending = xd_xsk_tx_pending,
 	.tx_stalled = xd_xsk_tx_stalled,
 	.sends_gso = xd_xsk_sends_gso,
-	.stats = read_stats,
+	.stats = xsk_read_stats,
 };
 
 static int map_area(struct xd_xsk *x, uint64_t frames)
@@ -133,7 +133,7 @@ static int open_queues(struct xd_xsk *x, const struct xd_xsk_config *c, uint32_t
 }
 
 /* A worker waits for one descriptor, whatever the number of queues. */
-static int watch(struct xd_xsk *x)
+static int xsk_watch(struct xd_xsk *x)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 
@@ -150,7 +150,7 @@ static int watch(struct xd_xsk *x)
 	return 0;
 }
 
-static int open_all(struct xd_xsk *x, const struct xd_xsk_config *c)
+static int xsk_open_all(struct xd_xsk *x, const struct xd_xsk_config *c)
 {
 	uint32_t rx_frames = xd_xsk_queue_frames(c->rx_size, c->queues.count);
 	int err;
@@ -162,7 +162,7 @@ static int open_all(struct xd_xsk *x, const struct xd_xsk_config *c)
 	if (!err)
 		err = open_queues(x, c, rx_frames);
 	if (!err)
-		err = watch(x);
+		err = xsk_watch(x);
 	return err ? err : xd_xsk_tx_init(&x->tx, c, rx_frames);
 }
 
@@ -177,7 +177,7 @@ int xd_xsk_open(struct xd_socket **socket, const struct xd_xsk_config *c, uint32
 	x->epoll = x->tx.gso = -1;
 	x->rx.receivers = c->receivers;
 	x->rx.seen = (struct xt_receivers){ UINT32_MAX, UINT32_MAX };
-	err = open_all(x, c);
+	err = xsk_open_all(x, c);
 	*queue = xd_xsk_queue_number(c, x->queues ? x->queues - 1 : 0);
 	if (err)
 		close_xsk(&x->socket);

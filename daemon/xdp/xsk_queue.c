@@ -13,7 +13,7 @@
 /* ---- buffers to receive into -------------------------------------------------------------- */
 
 /* There is always room: the ring is twice as long as the number of frames. */
-static void fill(struct xd_xsk_queue *q, const uint64_t *frame, uint32_t n)
+static void xsk_queue_fill(struct xd_xsk_queue *q, const uint64_t *frame, uint32_t n)
 {
 	uint32_t idx;
 
@@ -33,7 +33,7 @@ void xd_xsk_queue_set_depth(struct xd_xsk_queue *q, uint32_t depth)
 		return;
 	more = depth - has;
 	q->rx_spare_count -= more;
-	fill(q, &q->rx_spare[q->rx_spare_count], more);
+	xsk_queue_fill(q, &q->rx_spare[q->rx_spare_count], more);
 }
 
 /* Returns how many buffers the kernel has more than it should have. */

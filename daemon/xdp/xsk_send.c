@@ -26,7 +26,7 @@ static void free_buffer(struct xd_xsk *x, uint64_t addr)
 	x->tx.free[x->tx.free_count++] = addr & ~(uint64_t)(XD_XSK_FRAME - 1);
 }
 
-static void reap(struct xd_xsk *x)
+static void xsk_send_reap(struct xd_xsk *x)
 {
 	uint32_t idx, n = xsk_ring_cons__peek(&x->queue[0].comp, UINT32_MAX, &idx);
 
@@ -55,7 +55,7 @@ static uint32_t buffers_for(uint32_t len)
  * unless the frame would need another buffer then. Otherwise a copy can take three times as long
  * (daemon/transport/bytes.c).
  */
-static uint32_t start_of(uint32_t len, uint32_t payload_off)
+static uint32_t xsk_send_start_of(uint32_t len, uint32_t payload_off)
 {
 	uint32_t start = -payload_off % CACHE_LINE;
 
@@ -65,12 +65,12 @@ static uint32_t start_of(uint32_t len, uint32_t payload_off)
 bool xd_xsk_tx_get(struct xd_socket *s, uint32_t len, struct xt_frame *f)
 {
 	struct xd_xsk *x = xd_xsk_of(s);
-	uint32_t need = buffers_for(len), start = start_of(len, f->meta.payload_off);
+	uint32_t need = buffers_for(len), start = xsk_send_start_of(len, f->meta.payload_off);
 
 	if (need > 1 && !x->tx.multi_buffer)
 		return false;
 	if (!tx_room(x, need)) {
-		reap(x);
+		xsk_send_reap(x);
 		if (!tx_room(x, need)) {
 			xd_count(&x->stats.tx_full, 1);
 			return false;
@@ -94,7 +94,7 @@ static void free_frame(struct xd_xsk *x, const struct xt_frame *f)
 		free_buffer(x, (uint64_t)(f->seg[i].data - x->queue[0].area));
 }
 
-static bool unsent(const struct xd_xsk *x)
+static bool xsk_send_unsent(const struct xd_xsk *x)
 {
 	return __atomic_load_n(x->queue[0].tx.consumer, __ATOMIC_ACQUIRE) !=
 	       __atomic_load_n(x->queue[0].tx.producer, __ATOMIC_RELAXED);
@@ -122,7 +122,7 @@ static void flush_ring(struct xd_xsk *x)
 		x->tx.queued = 0;
 	}
 	x->tx.stalled = false;
-	for (int i = 0; i < MAX_KICKS && unsent(x); i++)
+	for (int i = 0; i < MAX_KICKS && xsk_send_unsent(x); i++)
 		if (!xsk_ring_prod__needs_wakeup(&x->queue[0].tx) || !kick(x))
 			break;
 }
@@ -173,7 +173,7 @@ static uint32_t send_runs(void *ctx, const struct xd_gso_run *runs, uint32_t n)
 	int sent;
 
 	flush_ring(x);
-	if (x->tx.gso < 0 || unsent(x)) /* the runs would overtake */
+	if (x->tx.gso < 0 || xsk_send_unsent(x)) /* the runs would overtake */
 		return 0;
 	xd_count(&x->stats.tx_kicks, 1);
 	sent = xd_gso_send(x->tx.gso, runs, n);
@@ -225,12 +225,12 @@ void xd_xsk_tx_flush(struct xd_socket *s, bool more)
 	if (x->tx.gso_queue.buffers)
 		xd_gso_queue_flush(&x->tx.gso_queue, more, x->tx.ways, x);
 	flush_ring(x);
-	reap(x);
+	xsk_send_reap(x);
 }
 
 bool xd_xsk_tx_pending(const struct xd_socket *s)
 {
-	return unsent(xd_const_xsk_of(s));
+	return xsk_send_unsent(xd_const_xsk_of(s));
 }
 
 /*

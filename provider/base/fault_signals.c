@@ -25,13 +25,13 @@ static struct sigaction program[2];
 static bool taken[2];
 static int lock;
 
-static struct sigaction *program_of(int sig)
+static struct sigaction *fault_signals_program_of(int sig)
 {
 	return &program[sig == SIGBUS];
 }
 
 /* With all signals blocked: a handler of this thread may use the lock, too. */
-static void enter(sigset_t *mask)
+static void fault_signals_enter(sigset_t *mask)
 {
 	sigset_t all;
 
@@ -41,7 +41,7 @@ static void enter(sigset_t *mask)
 		;
 }
 
-static void leave(const sigset_t *mask)
+static void fault_signals_leave(const sigset_t *mask)
 {
 	__atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
 	real_mask(SIG_SETMASK, mask, NULL);
@@ -64,14 +64,14 @@ static void by_default(int sig, const siginfo_t *info)
 /* Returns a copy, as the kernel does before it calls a handler. */
 static struct sigaction take_program(int sig)
 {
-	struct sigaction *sa = program_of(sig), copy;
+	struct sigaction *sa = fault_signals_program_of(sig), copy;
 	sigset_t mask;
 
-	enter(&mask);
+	fault_signals_enter(&mask);
 	copy = *sa;
 	if (copy.sa_flags & SA_RESETHAND)
 		sa->sa_handler = SIG_DFL;
-	leave(&mask);
+	fault_signals_leave(&mask);
 	return copy;
 }
 
@@ -79,7 +79,7 @@ static struct sigaction take_program(int sig)
  * The mask is that of the program's handler while it runs; when ours returns, the kernel sets the
  * one that is in the context.
  */
-static void pass_on(int sig, siginfo_t *info, void *context)
+static void fault_signals_pass_on(int sig, siginfo_t *info, void *context)
 {
 	struct sigaction sa = take_program(sig);
 
@@ -106,7 +106,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	if (info->si_code > 0)
 		end_access(info->si_addr);
 	errno = saved;
-	pass_on(sig, info, context);
+	fault_signals_pass_on(sig, info, context);
 }
 
 /* ---- handlers ----------------------------------------------------------------------------- */
@@ -126,9 +126,9 @@ static int install(int sig, const struct sigaction *wanted)
 	return real_sigaction(sig, &sa, NULL) ? -errno : 0;
 }
 
-static int take(int sig)
+static int fault_signals_take(int sig)
 {
-	struct sigaction *sa = program_of(sig);
+	struct sigaction *sa = fault_signals_program_of(sig);
 
 	if (real_sigaction(sig, NULL, sa))
 		return -errno;
@@ -147,9 +147,9 @@ static void take_both(void)
 		result = -EOPNOTSUPP;
 		return;
 	}
-	result = take(SIGSEGV);
+	result = fault_signals_take(SIGSEGV);
 	if (!result)
-		result = take(SIGBUS);
+		result = fault_signals_take(SIGBUS);
 	sigemptyset(&both);
 	sigaddset(&both, SIGSEGV);
 	sigaddset(&both, SIGBUS);
@@ -176,13 +176,13 @@ void xp_fault_signals_change(int sig, const struct sigaction *act, struct sigact
 
 	if (act)
 		wanted = *act;
-	enter(&mask);
-	was = *program_of(sig);
+	fault_signals_enter(&mask);
+	was = *fault_signals_program_of(sig);
 	if (act) {
-		*program_of(sig) = wanted;
+		*fault_signals_program_of(sig) = wanted;
 		install(sig, &wanted);
 	}
-	leave(&mask);
+	fault_signals_leave(&mask);
 	if (old)
 		*old = was;
 }

@@ -19,7 +19,7 @@ struct address_ib {
 #define FAMILY_IB 27 /* AF_IB */
 
 /* An address within a command or reply */
-union address {
+union cm_address {
 	uint16_t family;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
@@ -28,13 +28,13 @@ union address {
 
 static const uint8_t zeros[16];
 
-static union address *bind_address(struct xp_cm_command *c)
+static union cm_address *bind_address(struct xp_cm_command *c)
 {
 	return c->cmd == RDMA_USER_CM_CMD_BIND ? (void *)&c->u.bind.addr
 					       : (void *)&c->u.bind_ip.addr;
 }
 
-static bool is_wildcard(const union address *a)
+static bool is_wildcard(const union cm_address *a)
 {
 	switch (a->family) {
 	case AF_INET:
@@ -49,7 +49,7 @@ static bool is_wildcard(const union address *a)
 }
 
 /* Returns the port in network byte order. */
-static uint16_t port_of(const union address *a)
+static uint16_t bind_port_of(const union cm_address *a)
 {
 	uint16_t port;
 
@@ -64,7 +64,7 @@ static uint16_t port_of(const union address *a)
 	}
 }
 
-static void set_port(union address *a, uint16_t port)
+static void set_port(union cm_address *a, uint16_t port)
 {
 	if (a->family == AF_INET)
 		a->in.sin_port = port;
@@ -75,7 +75,7 @@ static void set_port(union address *a, uint16_t port)
 }
 
 /* Returns the port that a source chose. */
-static int query_port(struct xp_cm_part *p, uint16_t *port)
+static int bind_query_port(struct xp_cm_part *p, uint16_t *port)
 {
 	struct xp_cm_command c = {
 		.cmd = RDMA_USER_CM_CMD_QUERY,
@@ -87,12 +87,12 @@ static int query_port(struct xp_cm_part *p, uint16_t *port)
 
 	if (n < 0)
 		return n;
-	*port = port_of((const union address *)&rep.src_addr);
+	*port = bind_port_of((const union cm_address *)&rep.src_addr);
 	return *port ? 0 : -EIO;
 }
 
 /* Replaces the parts up to `end` by new ones, which are not bound. */
-static int unbind(struct xp_cm_channel *ch, struct xp_cm_id *id, const struct xp_cm_part *end)
+static int bind_unbind(struct xp_cm_channel *ch, struct xp_cm_id *id, const struct xp_cm_part *end)
 {
 	struct xp_cm_part *p, *next;
 	struct xp_cm_source *s;
@@ -115,7 +115,7 @@ static int unbind(struct xp_cm_channel *ch, struct xp_cm_id *id, const struct xp
  */
 static int bind_all(struct xp_cm_id *id, struct xp_cm_command *c, struct xp_cm_part **failed)
 {
-	union address *a = bind_address(c);
+	union cm_address *a = bind_address(c);
 	struct xp_cm_part *p;
 	uint16_t port;
 	int n;
@@ -126,10 +126,10 @@ static int bind_all(struct xp_cm_id *id, struct xp_cm_command *c, struct xp_cm_p
 		if (n < 0)
 			return n;
 		/* Nobody needs the port of a client with a single source. */
-		if (port_of(a) || !id->parts->next)
+		if (bind_port_of(a) || !id->parts->next)
 			continue;
 		*failed = p->next;
-		n = query_port(p, &port);
+		n = bind_query_port(p, &port);
 		if (n < 0)
 			return n;
 		set_port(a, port);
@@ -140,8 +140,8 @@ static int bind_all(struct xp_cm_id *id, struct xp_cm_command *c, struct xp_cm_p
 
 static int bind_wildcard(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_command *c)
 {
-	union address *a = bind_address(c);
-	uint16_t wanted = port_of(a);
+	union cm_address *a = bind_address(c);
+	uint16_t wanted = bind_port_of(a);
 	struct xp_cm_part *failed;
 	unsigned int tries;
 	int err, undone;
@@ -153,7 +153,7 @@ static int bind_wildcard(struct xp_cm_channel *ch, struct xp_cm_id *id, struct x
 			xp_cm_id_record(id, c);
 			return 0;
 		}
-		undone = unbind(ch, id, failed);
+		undone = bind_unbind(ch, id, failed);
 		if (undone)
 			return undone;
 		/* Another source has the port that the first one chose: choose again. */
@@ -232,7 +232,7 @@ static int record_port(struct xp_cm_id *id)
 {
 	struct xp_cm_record *r = id->records;
 	struct xp_cm_command c;
-	union address *a;
+	union cm_address *a;
 	uint16_t port;
 	int err;
 
@@ -243,9 +243,9 @@ static int record_port(struct xp_cm_id *id)
 	c.cmd = r->cmd;
 	memcpy(c.u.bytes, r->bytes, r->in);
 	a = bind_address(&c);
-	if (port_of(a))
+	if (bind_port_of(a))
 		return 0;
-	err = query_port(id->parts, &port);
+	err = bind_query_port(id->parts, &port);
 	if (err)
 		return err;
 	set_port(a, port);

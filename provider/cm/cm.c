@@ -57,7 +57,7 @@ static int connect_daemons(struct xp_cm_channel *ch, bool kernel)
 	return err && err != -ECONNREFUSED && err != -ENODEV ? err : -ENOENT;
 }
 
-static int open_channel(int kernel, int flags)
+static int cm_open_channel(int kernel, int flags)
 {
 	struct xp_cm_channel *ch = xp_cm_channel_new();
 	int err, fd;
@@ -85,7 +85,7 @@ int xp_cm_open(int kernel, int flags)
 {
 	int errno_kernel = errno, cancel = xp_cancel_off(), fd;
 
-	fd = open_channel(kernel, flags);
+	fd = cm_open_channel(kernel, flags);
 	xp_cancel_restore(cancel);
 	if (fd >= 0) {
 		errno = errno_kernel;

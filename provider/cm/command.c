@@ -46,7 +46,7 @@ static int create_everywhere(struct xp_cm_channel *ch, struct xp_cm_id *id)
 	return id->parts ? 0 : result;
 }
 
-static int create_id(struct call *k)
+static int cm_create_id(struct call *k)
 {
 	struct xp_cm_id *id;
 	int err;
@@ -99,7 +99,7 @@ static uint32_t destroy_parts(struct xp_cm_id *id, struct xp_cm_command *c)
 	return events;
 }
 
-static int destroy(struct call *k, enum xp_cm_kind kind)
+static int command_destroy(struct call *k, enum xp_cm_kind kind)
 {
 	struct xp_cm_id *id = xp_cm_id_find(k->ch, kind,
 					    field(k, offsetof(struct rdma_ucm_destroy_id, id)));
@@ -134,7 +134,7 @@ static bool has_source(const struct xp_cm_command *c)
 						     : c->u.resolve_addr.src_size;
 }
 
-static int resolve(struct call *k, struct xp_cm_id *id)
+static int command_resolve(struct call *k, struct xp_cm_id *id)
 {
 	if (has_source(&k->c)) /* maybe with a port */
 		id->ends_late = true;
@@ -142,7 +142,7 @@ static int resolve(struct call *k, struct xp_cm_id *id)
 			     : xp_cm_resolve(k->ch, id, &k->c);
 }
 
-static int listen_id(struct call *k, struct xp_cm_id *id)
+static int cm_listen_id(struct call *k, struct xp_cm_id *id)
 {
 	int err;
 
@@ -154,7 +154,7 @@ static int listen_id(struct call *k, struct xp_cm_id *id)
 	return err;
 }
 
-static int set_option(struct call *k, struct xp_cm_id *id)
+static int cm_set_option(struct call *k, struct xp_cm_id *id)
 {
 	const struct rdma_ucm_set_option *opt = &k->c.u.set_option;
 	struct xp_cm_part *p;
@@ -176,7 +176,7 @@ static int set_option(struct call *k, struct xp_cm_id *id)
 	return 0;
 }
 
-static int accept_id(struct call *k, struct xp_cm_id *id)
+static int cm_accept_id(struct call *k, struct xp_cm_id *id)
 {
 	int n;
 
@@ -195,7 +195,7 @@ static int accept_id(struct call *k, struct xp_cm_id *id)
 	return n;
 }
 
-static int join(struct call *k, struct xp_cm_id *id)
+static int cm_join(struct call *k, struct xp_cm_id *id)
 {
 	struct xp_cm_command leave = {
 		.cmd = RDMA_USER_CM_CMD_LEAVE_MCAST,
@@ -256,18 +256,18 @@ static int on_id(struct call *k, struct xp_cm_id *id)
 		return bind_id(k, id);
 	case RDMA_USER_CM_CMD_RESOLVE_IP:
 	case RDMA_USER_CM_CMD_RESOLVE_ADDR:
-		return resolve(k, id);
+		return command_resolve(k, id);
 	case RDMA_USER_CM_CMD_RESOLVE_ROUTE:
 		return xp_cm_part_resolve(k->ch, id->parts, &k->c);
 	case RDMA_USER_CM_CMD_LISTEN:
-		return listen_id(k, id);
+		return cm_listen_id(k, id);
 	case RDMA_USER_CM_CMD_SET_OPTION:
-		return set_option(k, id);
+		return cm_set_option(k, id);
 	case RDMA_USER_CM_CMD_ACCEPT:
-		return accept_id(k, id);
+		return cm_accept_id(k, id);
 	case RDMA_USER_CM_CMD_JOIN_IP_MCAST:
 	case RDMA_USER_CM_CMD_JOIN_MCAST:
-		return join(k, id);
+		return cm_join(k, id);
 	default:
 		return forward(k, id);
 	}
@@ -317,7 +317,7 @@ static int migrate_parts(struct call *k, struct xp_cm_id *id, uint32_t *events)
 	return 0;
 }
 
-static int migrate_id(struct call *k, struct xp_cm_channel *from)
+static int cm_migrate_id(struct call *k, struct xp_cm_channel *from)
 {
 	struct xp_cm_id *id = xp_cm_id_find(from, XP_CM_ID, k->c.u.migrate.id);
 	uint32_t events;
@@ -347,13 +347,13 @@ static int any(struct call *k)
 	k->ch->epfd = k->fd;
 	switch (k->c.cmd) {
 	case RDMA_USER_CM_CMD_CREATE_ID:
-		n = create_id(k);
+		n = cm_create_id(k);
 		break;
 	case RDMA_USER_CM_CMD_DESTROY_ID:
-		n = destroy(k, XP_CM_ID);
+		n = command_destroy(k, XP_CM_ID);
 		break;
 	case RDMA_USER_CM_CMD_LEAVE_MCAST:
-		n = destroy(k, XP_CM_GROUP);
+		n = command_destroy(k, XP_CM_GROUP);
 		break;
 	case RDMA_USER_CM_CMD_GET_EVENT:
 		n = xp_cm_get_event(k->ch, k->fd, k->c.out, &k->rep.event, k->cancel);
@@ -377,7 +377,7 @@ static int migrate(struct call *k)
 	xp_cm_lock_both(from, k->ch);
 	from->epfd = from_fd;
 	k->ch->epfd = k->fd;
-	n = migrate_id(k, from);
+	n = cm_migrate_id(k, from);
 	if (from != k->ch)
 		pthread_mutex_unlock(&from->lock);
 	pthread_mutex_unlock(&k->ch->lock);

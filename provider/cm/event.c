@@ -33,8 +33,8 @@ struct reply {
 };
 
 /* Returns the part of an id that the program gets to know by this event, or NULL. */
-static struct xp_cm_part *new_id(struct xp_cm_channel *ch, struct xp_cm_source *s,
-				 const struct rdma_ucm_event_resp *ev, enum xp_cm_kind kind)
+static struct xp_cm_part *event_new_id(struct xp_cm_channel *ch, struct xp_cm_source *s,
+				       const struct rdma_ucm_event_resp *ev, enum xp_cm_kind kind)
 {
 	struct xp_cm_id *id = xp_cm_id_new(ch, kind, ev->event == CONNECT_REQUEST ? 0 : ev->uid);
 	struct xp_cm_part *p;
@@ -63,7 +63,7 @@ static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s, struct re
 	struct xr_cm_path path;
 
 	if (!p)
-		p = new_id(ch, s, ev, kind);
+		p = event_new_id(ch, s, ev, kind);
 	if (!p)
 		return -EAGAIN;
 	len = len > sizeof(*ev) && !xp_cm_source_shared(s) ? len - sizeof(*ev) : 0;
@@ -205,7 +205,7 @@ static int wait_on(struct pollfd *p, nfds_t count)
 	return n < 0 ? -errno : n;
 }
 
-static void put(void *ch)
+static void event_put(void *ch)
 {
 	xp_cm_put(ch);
 }
@@ -221,7 +221,7 @@ static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
 	int n, unused;
 
 	pthread_mutex_unlock(&ch->lock);
-	pthread_cleanup_push(put, ch);
+	pthread_cleanup_push(event_put, ch);
 	xp_cancel_restore(cancel);
 	n = wait_on(&p, 1);
 	while (!xp_cm_is_number(ch, fd) && (n >= 0 || handlers_restart()))

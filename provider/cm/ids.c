@@ -51,7 +51,7 @@ static void count_bound(struct xp_cm_channel *ch, const struct xp_cm_id *id, int
 }
 
 /* Closes the connection to a lost daemon once the program has read all DEVICE_REMOVAL of it. */
-static void settle(struct xp_cm_channel *ch, struct xp_cm_source *s)
+static void ids_settle(struct xp_cm_channel *ch, struct xp_cm_source *s)
 {
 	if (!s->lost || s->removals)
 		return;
@@ -66,7 +66,7 @@ static void forget_removal(struct xp_cm_channel *ch, struct xp_cm_id *id)
 	id->removed = false;
 	ch->removals--;
 	id->parts->source->removals--;
-	settle(ch, id->parts->source);
+	ids_settle(ch, id->parts->source);
 }
 
 struct xp_cm_id *xp_cm_id_take_removal(struct xp_cm_channel *ch)
@@ -196,7 +196,7 @@ static uint64_t part_key(const struct xp_cm_source *s, enum xp_cm_kind kind, uin
  * Daemons are used in the order of their names. The kernel's rdma_cm comes last: it has no error
  * for a route that is not its own.
  */
-static bool precedes(const struct xp_cm_source *a, const struct xp_cm_source *b)
+static bool ids_precedes(const struct xp_cm_source *a, const struct xp_cm_source *b)
 {
 	return a->kernel < 0 && (b->kernel >= 0 || strcmp(a->path, b->path) < 0);
 }
@@ -215,7 +215,7 @@ struct xp_cm_part *xp_cm_part_new(struct xp_cm_channel *ch, struct xp_cm_id *id,
 	p->id = id;
 	p->source = s;
 	p->handle = handle;
-	while (*at && !precedes(s, (*at)->source))
+	while (*at && !ids_precedes(s, (*at)->source))
 		at = &(*at)->next;
 	p->next = *at;
 	*at = p;
@@ -278,8 +278,8 @@ void xp_cm_part_destroy(struct xp_cm_channel *ch, struct xp_cm_part *p)
 }
 
 /* Executes a recorded command. CREATE_ID must be the first one, and adds the part. */
-static int repeat(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_source *s,
-		  const struct xp_cm_record *r, struct xp_cm_part **p)
+static int ids_repeat(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_source *s,
+		      const struct xp_cm_record *r, struct xp_cm_part **p)
 {
 	struct xp_cm_command c = {
 		.cmd = r->cmd,
@@ -315,7 +315,7 @@ static int repeat_all(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_c
 	for (r = id->records; r && !err; r = r->next) {
 		if (bind || r->cmd == RDMA_USER_CM_CMD_CREATE_ID ||
 		    r->cmd == RDMA_USER_CM_CMD_SET_OPTION)
-			err = repeat(ch, id, s, r, &p);
+			err = ids_repeat(ch, id, s, r, &p);
 	}
 	if (err && p)
 		xp_cm_part_destroy(ch, p);
@@ -445,7 +445,7 @@ static void source_lost(struct xp_cm_channel *ch, struct xp_cm_source *s)
 		}
 	}
 	xp_debug("rdma_cm: %s: the daemon is gone", s->path);
-	settle(ch, s);
+	ids_settle(ch, s);
 }
 
 void xp_cm_sources_check(struct xp_cm_channel *ch)

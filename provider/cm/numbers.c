@@ -24,7 +24,7 @@ static struct xp_cm_channel *channels;
 static struct xp_cm_anchor *anchors;
 static pid_t owner; /* process */
 
-static struct xp_cm_channel **slot_of(unsigned int fd)
+static struct xp_cm_channel **cm_slot_of(unsigned int fd)
 {
 	struct xp_cm_channel **leaf = fd < LEAF_SIZE * XP_CM_LEAVES
 					      ? xp_cm_leaves[fd >> XP_CM_LEAF_BITS]
@@ -35,7 +35,7 @@ static struct xp_cm_channel **slot_of(unsigned int fd)
 
 /* ---- fork ----------------------------------------------------------------------- */
 
-static void before_fork(void)
+static void numbers_before_fork(void)
 {
 	struct xp_cm_channel *ch;
 
@@ -53,7 +53,7 @@ static void share(struct xp_cm_channel *ch)
 		s->conn.shared = true;
 }
 
-static void in_parent(void)
+static void numbers_in_parent(void)
 {
 	struct xp_cm_channel *ch;
 
@@ -65,7 +65,7 @@ static void in_parent(void)
 }
 
 /* Replies and numbers of the child must differ from those that the parent is going to use. */
-static void in_child(void)
+static void numbers_in_child(void)
 {
 	uint32_t seed = getpid() * 0x9e3779b1u;
 	struct xp_cm_channel *ch;
@@ -83,9 +83,9 @@ static void in_child(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static void install_handlers(void)
+static void numbers_install_handlers(void)
 {
-	pthread_atfork(before_fork, in_parent, in_child);
+	pthread_atfork(numbers_before_fork, numbers_in_parent, numbers_in_child);
 	owner = getpid();
 }
 
@@ -139,7 +139,7 @@ static void put_anchor(struct xp_cm_anchor *a)
 /* ---- references ------------------------------------------------------------------- */
 
 /* Drops references. Returns true if the channel is to be freed. Needs the lock. */
-static bool drop(struct xp_cm_channel *ch, unsigned int refs)
+static bool numbers_drop(struct xp_cm_channel *ch, unsigned int refs)
 {
 	struct xp_cm_channel **p;
 
@@ -159,7 +159,7 @@ void xp_cm_put(struct xp_cm_channel *ch)
 	bool last;
 
 	pthread_mutex_lock(&lock);
-	last = drop(ch, 1);
+	last = numbers_drop(ch, 1);
 	pthread_mutex_unlock(&lock);
 	if (last)
 		xp_cm_channel_free(ch);
@@ -207,7 +207,7 @@ struct xp_cm_channel *xp_cm_get(int fd)
 	if (!xp_cm_is_marked(fd) || getpid() != owner)
 		return NULL;
 	pthread_mutex_lock(&lock);
-	slot = slot_of(fd);
+	slot = cm_slot_of(fd);
 	ch = *slot;
 	if (ch)
 		ch->refs++;
@@ -248,7 +248,7 @@ static struct xp_cm_channel **make_slot(unsigned int fd)
 		leaf = calloc(LEAF_SIZE, sizeof(struct xp_cm_channel *));
 		__atomic_store_n(&xp_cm_leaves[fd >> XP_CM_LEAF_BITS], leaf, __ATOMIC_RELEASE);
 	}
-	return slot_of(fd);
+	return cm_slot_of(fd);
 }
 
 /* Returns the channel that had the number and is to be freed, or NULL. Needs the lock. */
@@ -259,7 +259,7 @@ static struct xp_cm_channel *set_slot(struct xp_cm_channel **slot, struct xp_cm_
 	if (ch)
 		ch->refs++;
 	__atomic_store_n(slot, ch, __ATOMIC_RELAXED);
-	return before && drop(before, 1) ? before : NULL;
+	return before && numbers_drop(before, 1) ? before : NULL;
 }
 
 /* Returns 0 or -errno. Needs the lock. */
@@ -277,7 +277,7 @@ int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
 	struct xp_cm_channel **slot, **p, *gone = NULL;
 	int err;
 
-	pthread_once(&once, install_handlers);
+	pthread_once(&once, numbers_install_handlers);
 	pthread_mutex_lock(&lock);
 	err = ch->umad ? 0 : add_anchor(ch, fd);
 	slot = err ? NULL : make_slot(fd);
@@ -316,7 +316,7 @@ void xp_cm_number_remove(struct xp_cm_channel *ch, int fd)
 	struct xp_cm_channel **slot, *gone = NULL;
 
 	pthread_mutex_lock(&lock);
-	slot = slot_of(fd);
+	slot = cm_slot_of(fd);
 	if (*slot == ch)
 		gone = set_slot(slot, NULL);
 	pthread_mutex_unlock(&lock);

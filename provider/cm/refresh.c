@@ -64,7 +64,7 @@ static bool is_silent(int err)
 	return err == -ETIMEDOUT || err == -EAGAIN; /* of HELLO, of connect() */
 }
 
-static int scan(struct xp_cm_channel *ch)
+static int refresh_scan(struct xp_cm_channel *ch)
 {
 	const char *dir = xp_runtime_dir();
 	char **names = xp_sockets_list(dir), path[XP_SOCKET_PATH_MAX];
@@ -87,7 +87,7 @@ static int scan(struct xp_cm_channel *ch)
 	return result;
 }
 
-static bool is_new(const struct stat *st)
+static bool refresh_is_new(const struct stat *st)
 {
 	struct timespec now;
 	int64_t age;
@@ -102,7 +102,7 @@ bool xp_cm_directory_is_new(void)
 {
 	struct stat st;
 
-	return !stat(xp_runtime_dir(), &st) && is_new(&st);
+	return !stat(xp_runtime_dir(), &st) && refresh_is_new(&st);
 }
 
 static bool must_scan(struct xp_cm_channel *ch)
@@ -116,7 +116,7 @@ static bool must_scan(struct xp_cm_channel *ch)
 		  st.st_mtim.tv_nsec != ch->scanned.tv_nsec;
 	if (changed)
 		ch->retries = 0;
-	ch->scan_again = is_new(&st);
+	ch->scan_again = refresh_is_new(&st);
 	ch->scanned = st.st_mtim;
 	return changed || again;
 }
@@ -124,5 +124,5 @@ static bool must_scan(struct xp_cm_channel *ch)
 int xp_cm_refresh(struct xp_cm_channel *ch)
 {
 	xp_cm_sources_check(ch);
-	return must_scan(ch) ? scan(ch) : 0;
+	return must_scan(ch) ? refresh_scan(ch) : 0;
 }

@@ -6,30 +6,30 @@
 
 #define BUCKETS_MIN 16
 
-static struct xp_cm_entry **bucket_of(const struct xp_cm_table *t, uint64_t key)
+static struct xp_cm_entry **cm_bucket_of(const struct xp_cm_table *t, uint64_t key)
 {
 	return &t->bucket[(key * 0x9e3779b97f4a7c15ull >> 32) & (t->buckets - 1)];
 }
 
 struct xp_cm_entry *xp_cm_table_find(const struct xp_cm_table *t, uint64_t key)
 {
-	struct xp_cm_entry *e = t->buckets ? *bucket_of(t, key) : NULL;
+	struct xp_cm_entry *e = t->buckets ? *cm_bucket_of(t, key) : NULL;
 
 	while (e && e->key != key)
 		e = e->next;
 	return e;
 }
 
-static void insert(struct xp_cm_table *t, struct xp_cm_entry *e)
+static void table_insert(struct xp_cm_table *t, struct xp_cm_entry *e)
 {
-	struct xp_cm_entry **head = bucket_of(t, e->key);
+	struct xp_cm_entry **head = cm_bucket_of(t, e->key);
 
 	e->next = *head;
 	*head = e;
 }
 
 /* If there is no memory, the table keeps its size. */
-static void grow(struct xp_cm_table *t)
+static void cm_grow(struct xp_cm_table *t)
 {
 	struct xp_cm_table larger = { .buckets = t->buckets ? t->buckets * 2 : BUCKETS_MIN };
 	struct xp_cm_entry *e, *next;
@@ -41,7 +41,7 @@ static void grow(struct xp_cm_table *t)
 	for (i = 0; i < t->buckets; i++) {
 		for (e = t->bucket[i]; e; e = next) {
 			next = e->next;
-			insert(&larger, e);
+			table_insert(&larger, e);
 		}
 	}
 	free(t->bucket);
@@ -52,18 +52,18 @@ static void grow(struct xp_cm_table *t)
 int xp_cm_table_add(struct xp_cm_table *t, struct xp_cm_entry *e, uint64_t key)
 {
 	if (t->count >= t->buckets)
-		grow(t);
+		cm_grow(t);
 	if (!t->buckets)
 		return -ENOMEM;
 	e->key = key;
-	insert(t, e);
+	table_insert(t, e);
 	t->count++;
 	return 0;
 }
 
 void xp_cm_table_remove(struct xp_cm_table *t, struct xp_cm_entry *e)
 {
-	struct xp_cm_entry **p = bucket_of(t, e->key);
+	struct xp_cm_entry **p = cm_bucket_of(t, e->key);
 
 	while (*p != e)
 		p = &(*p)->next;

@@ -20,13 +20,13 @@ bool xp_cm_told_show(const struct xp_cm_channel *ch, int fd)
 	return true;
 }
 
-static void show(const struct xp_cm_channel *ch)
+static void told_show(const struct xp_cm_channel *ch)
 {
 	if (ch->epfd >= 0)
 		xp_cm_told_show(ch, ch->epfd);
 }
 
-static void append(struct xp_cm_channel *ch, struct xp_cm_id *id)
+static void told_append(struct xp_cm_channel *ch, struct xp_cm_id *id)
 {
 	struct xp_cm_id **at = &ch->told;
 	bool first = !*at;
@@ -36,10 +36,10 @@ static void append(struct xp_cm_channel *ch, struct xp_cm_id *id)
 	id->told->next = NULL;
 	__atomic_store_n(at, id, __ATOMIC_RELEASE);
 	if (first)
-		show(ch);
+		told_show(ch);
 }
 
-static void take(struct xp_cm_channel *ch, struct xp_cm_id *id)
+static void told_take(struct xp_cm_channel *ch, struct xp_cm_id *id)
 {
 	struct xp_cm_id **at = &ch->told;
 
@@ -47,13 +47,13 @@ static void take(struct xp_cm_channel *ch, struct xp_cm_id *id)
 		at = &(*at)->told->next;
 	__atomic_store_n(at, id->told->next, __ATOMIC_RELEASE);
 	if (!ch->told)
-		show(ch);
+		told_show(ch);
 }
 
 void xp_cm_told_add(struct xp_cm_channel *ch, struct xp_cm_told *t)
 {
 	t->id->told = t;
-	append(ch, t->id);
+	told_append(ch, t->id);
 }
 
 struct xp_cm_told *xp_cm_told_take(struct xp_cm_channel *ch)
@@ -62,7 +62,7 @@ struct xp_cm_told *xp_cm_told_take(struct xp_cm_channel *ch)
 
 	if (!t)
 		return NULL;
-	take(ch, t->id);
+	told_take(ch, t->id);
 	t->id->told = NULL;
 	return t;
 }
@@ -71,7 +71,7 @@ void xp_cm_told_drop(struct xp_cm_channel *ch, struct xp_cm_id *id)
 {
 	if (!id->told)
 		return;
-	take(ch, id);
+	told_take(ch, id);
 	free(id->told);
 	id->told = NULL;
 }
@@ -80,8 +80,8 @@ void xp_cm_told_move(struct xp_cm_channel *from, struct xp_cm_channel *to, struc
 {
 	if (!id->told)
 		return;
-	take(from, id);
-	append(to, id);
+	told_take(from, id);
+	told_append(to, id);
 }
 
 void xp_cm_told_forget(struct xp_cm_channel *ch)

@@ -36,7 +36,7 @@ static size_t header_len(bool with_pkey)
 /* ---- open ----------------------------------------------------------------------- */
 
 /* The socket of a reply is closed by exec(), and blocks. */
-static void set_flags(int fd, int flags)
+static void umad_set_flags(int fd, int flags)
 {
 	if (flags & O_NONBLOCK)
 		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -68,7 +68,7 @@ static int connect_file(struct xp_cm_channel *ch, const char *device)
 	return err ? err : fd;
 }
 
-static int open_file(const char *device, dev_t rdev, int flags)
+static int umad_open_file(const char *device, dev_t rdev, int flags)
 {
 	struct xp_cm_channel *ch = xp_cm_channel_new();
 	int fd;
@@ -81,7 +81,7 @@ static int open_file(const char *device, dev_t rdev, int flags)
 		return fd;
 	}
 	ch->umad->rdev = rdev;
-	set_flags(fd, flags);
+	umad_set_flags(fd, flags);
 	return fd;
 }
 
@@ -89,14 +89,14 @@ int xp_umad_open(const char *device, dev_t rdev, int flags)
 {
 	int cancel = xp_cancel_off(), fd;
 
-	fd = open_file(device, rdev, flags);
+	fd = umad_open_file(device, rdev, flags);
 	xp_cancel_restore(cancel);
 	return fd < 0 ? xp_fail(fd) : fd;
 }
 
 /* ---- requests ------------------------------------------------------------------- */
 
-static int call(struct xp_cm_channel *ch, struct xp_call *c)
+static int umad_call(struct xp_cm_channel *ch, struct xp_call *c)
 {
 	struct xp_conn *conn = &ch->sources->conn;
 	int err;
@@ -122,7 +122,7 @@ int xp_umad_write(struct xp_cm_channel *ch, const void *data, size_t len)
 		return -EINVAL;
 	memcpy(&p.hdr, data, header);
 	memcpy(p.mad, (const uint8_t *)data + header, len - header);
-	return call(ch, &c);
+	return umad_call(ch, &c);
 }
 
 static int add_agent(struct xp_cm_channel *ch, const struct xr_umad_register_req *q, uint32_t *id)
@@ -133,7 +133,7 @@ static int add_agent(struct xp_cm_channel *ch, const struct xr_umad_register_req
 			     .req_len = sizeof(*q),
 			     .rep = &rep,
 			     .rep_len = sizeof(rep) };
-	int err = call(ch, &c);
+	int err = umad_call(ch, &c);
 
 	if (!err)
 		*id = rep.id;
@@ -178,7 +178,7 @@ static int unregister_agent(struct xp_cm_channel *ch, const uint32_t *id)
 	const struct xr_umad_agent q = { .id = *id };
 	struct xp_call c = { .type = XR_MSG_UMAD_UNREGISTER, .req = &q, .req_len = sizeof(q) };
 
-	return call(ch, &c);
+	return umad_call(ch, &c);
 }
 
 static int enable_pkey(struct xp_cm_channel *ch)
@@ -194,7 +194,7 @@ static int enable_pkey(struct xp_cm_channel *ch)
 	return err;
 }
 
-static int execute(struct xp_cm_channel *ch, unsigned long request, void *arg)
+static int umad_execute(struct xp_cm_channel *ch, unsigned long request, void *arg)
 {
 	/* The kernel takes an int. */
 	switch ((unsigned int)request) {
@@ -219,7 +219,7 @@ bool xp_umad_ioctl(int fd, unsigned long request, void *arg, int *result)
 
 	if (umad) {
 		cancel = xp_cancel_off();
-		err = execute(ch, request, arg);
+		err = umad_execute(ch, request, arg);
 		*result = err ? xp_fail(err) : 0;
 		xp_cancel_restore(cancel);
 	}
@@ -231,7 +231,7 @@ bool xp_umad_ioctl(int fd, unsigned long request, void *arg, int *result)
 /* ---- received MADs -------------------------------------------------------------- */
 
 /* Reads a MAD as recv() does, but a daemon that has ended is an error, as in the kernel. */
-static ssize_t receive(int fd, struct packet *p, int flags)
+static ssize_t umad_receive(int fd, struct packet *p, int flags)
 {
 	ssize_t n = recv(fd, p, sizeof(*p), flags);
 
@@ -239,7 +239,7 @@ static ssize_t receive(int fd, struct packet *p, int flags)
 }
 
 /* A MAD that is longer than the program's memory stays in the queue. */
-static ssize_t read_file(int fd, bool with_pkey, uint8_t *data, size_t len)
+static ssize_t umad_read_file(int fd, bool with_pkey, uint8_t *data, size_t len)
 {
 	size_t header = header_len(with_pkey), mad;
 	struct packet p;
@@ -248,13 +248,13 @@ static ssize_t read_file(int fd, bool with_pkey, uint8_t *data, size_t len)
 	if (len < header + MAD_HEADER_LEN)
 		return xp_fail(EINVAL);
 	if (len < header + MAD_LEN) {
-		n = receive(fd, &p, MSG_PEEK);
+		n = umad_receive(fd, &p, MSG_PEEK);
 		if (n < 0)
 			return n;
 		if ((size_t)n - sizeof(p.hdr) > len - header)
 			return xp_fail(EINVAL);
 	}
-	n = receive(fd, &p, 0);
+	n = umad_receive(fd, &p, 0);
 	if (n < 0)
 		return n;
 	mad = (size_t)n - sizeof(p.hdr);
@@ -274,6 +274,6 @@ bool xp_umad_read(int fd, void *data, size_t len, ssize_t *result)
 	if (ch)
 		xp_cm_put(ch);
 	if (umad)
-		*result = read_file(fd, with_pkey, data, len);
+		*result = umad_read_file(fd, with_pkey, data, len);
 	return umad;
 }

@@ -98,7 +98,7 @@ static void watcher_free(struct watcher *w)
 	free(w);
 }
 
-static void *watch(void *arg)
+static void *cm_watch(void *arg)
 {
 	struct watcher *w = arg;
 
@@ -114,7 +114,7 @@ static void *watch(void *arg)
 }
 
 /* The thread gets no signal, so that a program which expects one to end a wait gets it. */
-static int start_thread(struct watcher *w)
+static int watch_start_thread(struct watcher *w)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
@@ -126,13 +126,13 @@ static int start_thread(struct watcher *w)
 	pthread_attr_setstacksize(&attr, STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&thread, &attr, watch, w);
+	err = pthread_create(&thread, &attr, cm_watch, w);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;
 }
 
-static int start(void)
+static int watch_start(void)
 {
 	struct watcher *w = calloc(1, sizeof(*w));
 	int err = w ? xp_environment_copy(&w->environment) : -ENOMEM;
@@ -143,7 +143,7 @@ static int start(void)
 	}
 	w->directory = -1;
 	w->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	err = w->inotify < 0 ? -errno : start_thread(w);
+	err = w->inotify < 0 ? -errno : watch_start_thread(w);
 	if (!err)
 		return 0;
 	if (w->inotify >= 0)
@@ -162,7 +162,7 @@ void xp_cm_watch(struct xp_cm_channel *ch)
 		ch->watched = (int)syscall(SYS_fcntl, ch->epfd, F_DUPFD_CLOEXEC, 0);
 	if (ch->watched < 0 || __atomic_exchange_n(&watching, self, __ATOMIC_ACQUIRE) == self)
 		return;
-	err = start();
+	err = watch_start();
 	if (!err)
 		return;
 	__atomic_store_n(&watching, 0, __ATOMIC_RELAXED);

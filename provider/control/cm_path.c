@@ -21,7 +21,7 @@ static struct told {
 /* Nobody waits for it: a child may have been forked while it was held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct told *place_of(const struct xr_addr *dgid)
+static struct told *cm_path_place_of(const struct xr_addr *dgid)
 {
 	uint32_t hash = 2166136261u; /* FNV-1a */
 
@@ -32,7 +32,7 @@ static struct told *place_of(const struct xr_addr *dgid)
 
 void xp_cm_path_tell(const char *socket, const struct xr_cm_path *path)
 {
-	struct told *t = place_of(&path->dgid);
+	struct told *t = cm_path_place_of(&path->dgid);
 
 	if (pthread_mutex_trylock(&lock))
 		return;
@@ -45,7 +45,7 @@ void xp_cm_path_tell(const char *socket, const struct xr_cm_path *path)
 bool xp_cm_path_find(const char *socket, const struct xr_ah_attr *attr,
 		     struct xr_resolve_ah_rep *rep)
 {
-	const struct told *t = place_of(&attr->dgid);
+	const struct told *t = cm_path_place_of(&attr->dgid);
 	bool found;
 
 	if (pthread_mutex_trylock(&lock))

@@ -208,7 +208,7 @@ static void store_why(struct xp_conn *conn, struct xp_call *call, const char *re
 }
 
 /* Returns the number of bytes, or a negative errno. */
-static ssize_t receive_message(struct xp_conn *conn, struct msghdr *msg)
+static ssize_t connection_receive_message(struct xp_conn *conn, struct msghdr *msg)
 {
 	ssize_t n;
 	int err;
@@ -246,7 +246,7 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 
 	if (call->rep_len)
 		memset(call->rep, 0, call->rep_len);
-	n = receive_message(conn, &msg);
+	n = connection_receive_message(conn, &msg);
 	if (n < 0)
 		return (int)n;
 	receive_fds(&msg, call);

@@ -109,7 +109,7 @@ static bool answers(const char *path)
 	return ok;
 }
 
-static bool may_connect(const char *path)
+static bool runtime_dir_may_connect(const char *path)
 {
 	return !faccessat(AT_FDCWD, path, W_OK, AT_EACCESS);
 }
@@ -139,12 +139,12 @@ static bool is_usable(enum xp_runtime_place place, char path[XP_SOCKET_PATH_MAX]
 
 	return xp_runtime_place(place, path) &&
 	       (place == XP_DIR_SYSTEM || !xp_private_dir(path, why, sizeof(why))) &&
-	       any_socket(path, may_connect);
+	       any_socket(path, runtime_dir_may_connect);
 }
 
 static enum xp_runtime_place last_used = XP_DIR_SYSTEM;
 
-static enum xp_runtime_place choose(char path[XP_SOCKET_PATH_MAX])
+static enum xp_runtime_place runtime_dir_choose(char path[XP_SOCKET_PATH_MAX])
 {
 	enum xp_runtime_place usable[XP_DIR_PLACES];
 	unsigned int place, n = 0, i;
@@ -169,7 +169,7 @@ const char *xp_runtime_dir(void)
 
 	if (given && *given)
 		return given;
-	place = choose(path);
+	place = runtime_dir_choose(path);
 	__atomic_store_n(&last_used, place, __ATOMIC_RELAXED);
 	if (!xp_runtime_place(place, path))
 		xp_runtime_place(XP_DIR_SYSTEM, path);

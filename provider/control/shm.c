@@ -10,7 +10,7 @@
 
 #define MAX_CHUNKS 65536
 
-static int grow(struct xp_shm *shm, uint32_t id)
+static int shm_grow(struct xp_shm *shm, uint32_t id)
 {
 	unsigned int want = shm->nchunks ? shm->nchunks : 16;
 	struct xp_chunk *chunk;
@@ -28,7 +28,7 @@ static int grow(struct xp_shm *shm, uint32_t id)
 	return 0;
 }
 
-static int map_chunk(struct xp_shm *shm, const struct xr_shm_ref *ref, int fd)
+static int control_map_chunk(struct xp_shm *shm, const struct xr_shm_ref *ref, int fd)
 {
 	struct stat st;
 	void *base;
@@ -38,7 +38,7 @@ static int map_chunk(struct xp_shm *shm, const struct xr_shm_ref *ref, int fd)
 	if (fstat(fd, &st) || ref->chunk >= MAX_CHUNKS || !ref->chunk_size ||
 	    (uint64_t)st.st_size < ref->chunk_size)
 		return -EPROTO;
-	err = grow(shm, ref->chunk);
+	err = shm_grow(shm, ref->chunk);
 	if (err)
 		return err;
 	base = mmap(NULL, ref->chunk_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -62,7 +62,7 @@ int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, struct xp_shm_f
 	if (ref->new_chunk) {
 		if (fds->used >= fds->n)
 			return -EPROTO;
-		err = map_chunk(shm, ref, fds->fd[fds->used++]);
+		err = control_map_chunk(shm, ref, fds->fd[fds->used++]);
 		if (err)
 			return err;
 	}

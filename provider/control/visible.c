@@ -42,7 +42,7 @@ bool xp_kernel_comes_first(void)
 	return value && !strcmp(value, XP_ORDER_LAST);
 }
 
-static bool is_one_of(const char *value, const char *a, const char *b)
+static bool visible_is_one_of(const char *value, const char *a, const char *b)
 {
 	return !value || !*value || !strcmp(value, a) || !strcmp(value, b);
 }
@@ -51,10 +51,10 @@ bool xp_settings_are_known(char *why, size_t size)
 {
 	const char *hide = xp_environment(XP_HIDE), *order = xp_environment(XP_ORDER);
 
-	if (!is_one_of(hide, XP_HIDE_KERNEL, XP_HIDE_KERNEL))
+	if (!visible_is_one_of(hide, XP_HIDE_KERNEL, XP_HIDE_KERNEL))
 		snprintf(why, size, "XROCE_HIDE is '%s': only '" XP_HIDE_KERNEL "' can be hidden",
 			 hide);
-	else if (!is_one_of(order, XP_ORDER_FIRST, XP_ORDER_LAST))
+	else if (!visible_is_one_of(order, XP_ORDER_FIRST, XP_ORDER_LAST))
 		snprintf(why, size,
 			 "XROCE_ORDER is '%s', neither '" XP_ORDER_FIRST "' nor '" XP_ORDER_LAST
 			 "'",

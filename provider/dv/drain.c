@@ -22,7 +22,7 @@
 
 #define DRAIN "xrocedv_drain_sq, _rq, _qp"
 
-enum queue { SEND = 1, RECV = 2 };
+enum drain_queue { SEND = 1, RECV = 2 };
 static const char *const queue_names[] = {
 	[SEND] = "send queue",
 	[RECV] = "receive queue",
@@ -108,7 +108,7 @@ static bool recv_drained(const struct drain *d)
 	return d->posted & RECV && passed(&d->qp->rq, d->recv_end);
 }
 
-static void look(struct drain *d)
+static void drain_look(struct drain *d)
 {
 	post_markers(d);
 	if (d->left & SEND && d->posted & SEND && passed(&d->qp->sq, d->send_end))
@@ -140,7 +140,7 @@ static int wait_until_drained(struct drain *d)
 	int got;
 
 	for (;;) {
-		look(d);
+		drain_look(d);
 		if (!d->left)
 			return 0;
 		got = poll_cqs(d);
@@ -148,7 +148,7 @@ static int wait_until_drained(struct drain *d)
 			return -got;
 		if (got)
 			continue;
-		look(d);
+		drain_look(d);
 		if (d->left && xp_clock() >= d->end)
 			return -xp_refuse(DRAIN, ETIMEDOUT,
 					  "timeout_ms %d: completions of the %s were not polled",
@@ -181,7 +181,7 @@ static unsigned int queues_of(const struct xp_qp *qp)
 	return queues;
 }
 
-static int drain(struct ibv_qp *ibqp, const struct xrocedv_drain_attr *attr, unsigned int queues)
+static int dv_drain(struct ibv_qp *ibqp, const struct xrocedv_drain_attr *attr, unsigned int queues)
 {
 	struct drain d = { .qp = xp_qp(ibqp), .attr = attr, .end = UINT64_MAX };
 	int err;
@@ -201,15 +201,15 @@ static int drain(struct ibv_qp *ibqp, const struct xrocedv_drain_attr *attr, uns
 
 XP_PUBLIC int xrocedv_drain_sq(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr)
 {
-	return drain(qp, attr, SEND);
+	return dv_drain(qp, attr, SEND);
 }
 
 XP_PUBLIC int xrocedv_drain_rq(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr)
 {
-	return drain(qp, attr, RECV);
+	return dv_drain(qp, attr, RECV);
 }
 
 XP_PUBLIC int xrocedv_drain_qp(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr)
 {
-	return drain(qp, attr, SEND | RECV);
+	return dv_drain(qp, attr, SEND | RECV);
 }

@@ -51,7 +51,7 @@ int xp_alloc_listed_mr(struct ibv_pd *ibpd, struct xp_mr *mr, struct xp_call *ca
 	return 0;
 }
 
-static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
+static int fast_mr_alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 {
 	struct xr_alloc_fast_mr_req req = { .pd = xp_own_pd(ibpd)->ibpd.handle,
 					    .max_pages = mr->max_pages };
@@ -86,7 +86,7 @@ XP_PUBLIC struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages)
 	if (!mr)
 		return xp_null(xp_refuse_memory(verb));
 	mr->max_pages = max_pages;
-	err = alloc(pd, mr);
+	err = fast_mr_alloc(pd, mr);
 	if (err) {
 		free(mr);
 		return xp_null(err);
@@ -105,7 +105,7 @@ static struct xp_fast_mr *fast_of(struct ibv_mr *ibmr)
 }
 
 /* Appends the pages of [addr, addr + len). Returns the bytes for which there was room. */
-static uint64_t add_range(struct xp_page_list *l, uint64_t addr, uint64_t len)
+static uint64_t fast_mr_add_range(struct xp_page_list *l, uint64_t addr, uint64_t len)
 {
 	uint64_t at = addr, stop = addr + len, page;
 
@@ -159,7 +159,7 @@ int xp_build_page_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int 
 	l->iova = sg->addr + off;
 	*sg_offset = 0;
 	for (i = 0; i < nents && can_follow(l, sg[i].addr + off); i++, off = 0) {
-		done = add_range(l, sg[i].addr + off, sg[i].length - off);
+		done = fast_mr_add_range(l, sg[i].addr + off, sg[i].length - off);
 		if (done == sg[i].length - off)
 			continue;
 		*sg_offset = off + done;
@@ -184,8 +184,8 @@ void xp_fast_mr_set(struct xp_fast_mr *mr, const struct xp_page_list *l)
 }
 
 /* Returns false if the element cannot follow: too many, or too short in a row. */
-static bool add_piece(struct xp_page_list *l, struct xr_piece_group *group, uint64_t addr,
-		      uint64_t len)
+static bool fast_mr_add_piece(struct xp_page_list *l, struct xr_piece_group *group, uint64_t addr,
+			      uint64_t len)
 {
 	if (2 * (l->pages + 1) > l->max || xr_piece_add(group, len) == XR_PIECE_TOO_SHORT)
 		return false;
@@ -207,14 +207,14 @@ static int build_piece_list(struct xp_page_list *l, const struct xrocedv_sg *sg,
 	l->iova = sg->addr + off;
 	*sg_offset = 0;
 	for (i = 0; i < nents; i++, off = 0)
-		if (!add_piece(l, &group, sg[i].addr + off, sg[i].length - off))
+		if (!fast_mr_add_piece(l, &group, sg[i].addr + off, sg[i].length - off))
 			break;
 	return i;
 }
 
 /* Returns 0 or refuses elements of any address and length. */
-static int check_pieces(const char *verb, const struct xp_fast_mr *mr, const struct xrocedv_sg *sg,
-			int nents)
+static int fast_mr_check_pieces(const char *verb, const struct xp_fast_mr *mr,
+				const struct xrocedv_sg *sg, int nents)
 {
 	uint64_t at = sg->addr;
 	int i;
@@ -243,7 +243,7 @@ static int check_map(const char *verb, const struct xp_fast_mr *mr, const struct
 		return xp_refuse_page_size(verb, page_size);
 	err = xp_check_list(verb, sg, nents, offset);
 	if (!err && page_size == XROCEDV_SG_GAPS)
-		err = check_pieces(verb, mr, sg, nents);
+		err = fast_mr_check_pieces(verb, mr, sg, nents);
 	return err;
 }
 

@@ -39,7 +39,7 @@ static struct integrity_mr *integrity_of(struct ibv_mr *ibmr)
 
 /* ---- allocation ------------------------------------------------------------------ */
 
-static int alloc(struct ibv_pd *ibpd, struct integrity_mr *mr)
+static int integrity_alloc(struct ibv_pd *ibpd, struct integrity_mr *mr)
 {
 	struct xr_alloc_integrity_mr_req req = { .pd = xp_own_pd(ibpd)->ibpd.handle,
 						 .max_pieces = mr->max_pieces };
@@ -75,7 +75,7 @@ XP_PUBLIC struct ibv_mr *xrocedv_alloc_integrity_mr(struct ibv_pd *pd, uint32_t 
 	if (!mr)
 		return xp_null(xp_refuse_memory(verb));
 	mr->max_pieces = max_pieces;
-	err = alloc(pd, mr);
+	err = integrity_alloc(pd, mr);
 	if (err) {
 		free(mr);
 		return xp_null(err);
@@ -108,7 +108,7 @@ static bool signature_valid(const struct xrocedv_signature *s)
 #define POST "xrocedv_post_reg_integrity"
 
 /* Returns false. */
-static bool refuse(const char *why)
+static bool integrity_refuse(const char *why)
 {
 	xp_refuse(POST, EINVAL, "%s", why);
 	return false;
@@ -129,9 +129,10 @@ static bool add_up(const struct ibv_sge *sg, uint32_t n, uint64_t *total)
 static bool attr_valid(const struct integrity_mr *mr, const struct xrocedv_integrity_attr *a)
 {
 	if (!signature_valid(&a->memory) || !signature_valid(&a->wire))
-		return refuse("a signature has an unknown type, or a check that its type lacks");
+		return integrity_refuse(
+			"a signature has an unknown type, or a check that its type lacks");
 	if (a->memory.type == XROCEDV_SIG_NONE && a->wire.type == XROCEDV_SIG_NONE)
-		return refuse("neither memory nor wire has a signature");
+		return integrity_refuse("neither memory nor wire has a signature");
 	if (!xr_integrity_block_valid(a->block_size)) {
 		xp_refuse(POST, EINVAL, "block_size %u; 512, 520, 4096 or 4104", a->block_size);
 		return false;
@@ -145,7 +146,7 @@ static bool attr_valid(const struct integrity_mr *mr, const struct xrocedv_integ
 		return false;
 	}
 	if (a->num_pi && a->memory.type == XROCEDV_SIG_NONE)
-		return refuse("pieces with PI, but memory has no signature");
+		return integrity_refuse("pieces with PI, but memory has no signature");
 	return true;
 }
 
@@ -158,22 +159,23 @@ static uint64_t stream_length(const struct integrity_mr *mr, const struct xroced
 	if (!attr_valid(mr, a))
 		return 0;
 	if (!add_up(a->data, a->num_data, &data) || !add_up(a->pi, a->num_pi, &pi))
-		return refuse("a piece is empty, exceeds the address space, or has the reserved "
-			      "L_Key");
+		return integrity_refuse(
+			"a piece is empty, exceeds the address space, or has the reserved "
+			"L_Key");
 	memory = xr_signature_len(a->memory.type);
 	unit = a->block_size + (a->num_pi ? 0 : memory);
 	blocks = data / unit;
 	if (data % unit)
-		return refuse("the pieces do not hold whole blocks");
+		return integrity_refuse("the pieces do not hold whole blocks");
 	if (pi != (a->num_pi ? blocks * memory : 0))
-		return refuse("the pieces do not hold the PI of all blocks");
+		return integrity_refuse("the pieces do not hold the PI of all blocks");
 	len = blocks * (a->block_size + xr_signature_len(a->wire.type));
 	if (a->data->addr + len < a->data->addr)
-		return refuse("the region exceeds the address space");
+		return integrity_refuse("the region exceeds the address space");
 	return len;
 }
 
-static void set_list(struct integrity_mr *mr, const struct xrocedv_integrity_attr *a)
+static void integrity_set_list(struct integrity_mr *mr, const struct xrocedv_integrity_attr *a)
 {
 	struct xr_integrity_list *l;
 	uint32_t i;
@@ -192,12 +194,12 @@ static void set_list(struct integrity_mr *mr, const struct xrocedv_integrity_att
 	}
 }
 
-static void fill(struct xp_qp *qp, struct integrity_mr *mr, const struct xrocedv_integrity_attr *a,
-		 uint64_t len)
+static void integrity_fill(struct xp_qp *qp, struct integrity_mr *mr,
+			   const struct xrocedv_integrity_attr *a, uint64_t len)
 {
 	struct xr_send_wqe *wqe = xp_ring_next(&qp->sq);
 
-	set_list(mr, a);
+	integrity_set_list(mr, a);
 	mr->base.ibmr.addr = (void *)(uintptr_t)a->data->addr;
 	mr->base.ibmr.length = len;
 	xp_wqe_init(wqe, a->wr_id, XR_WR_REG_INTEGRITY, a->send_flags);
@@ -227,7 +229,7 @@ XP_PUBLIC int xrocedv_post_reg_integrity(struct ibv_qp *ibqp, struct ibv_mr *ibm
 	err = xp_post_begin(POST, ibqp, ibmr->pd, "region");
 	if (err)
 		return -err;
-	fill(qp, mr, attr, len);
+	integrity_fill(qp, mr, attr, len);
 	xp_post_end(qp, attr->wr_id);
 	return 0;
 }

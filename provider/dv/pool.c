@@ -120,7 +120,7 @@ static void reconnect(struct xrocedv_pool *pool)
 }
 
 /* Waits for n completions, which come in the order of the WRs. */
-static int wait_for(struct xrocedv_pool *pool, struct ibv_wc *wc, int n)
+static int pool_wait_for(struct xrocedv_pool *pool, struct ibv_wc *wc, int n)
 {
 	int got = 0, more;
 
@@ -147,7 +147,7 @@ static int post_invalidate(struct xrocedv_pool *pool, const struct entry *e)
 
 /* ---- the cache ----------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct xp_page_list *l)
+static uint64_t pool_hash_of(const struct xp_page_list *l)
 {
 	uint64_t h = l->iova * 0x9e3779b97f4a7c15ull ^ l->length;
 	uint32_t i;
@@ -167,8 +167,8 @@ static bool maps(const struct entry *e, const struct xp_page_list *l)
 		       l->pages * sizeof(*l->page));
 }
 
-static struct entry *find(const struct xrocedv_pool *pool, const struct xp_page_list *l,
-			  uint64_t hash)
+static struct entry *pool_find(const struct xrocedv_pool *pool, const struct xp_page_list *l,
+			       uint64_t hash)
 {
 	struct entry *e = pool->bucket[hash & pool->mask];
 
@@ -204,7 +204,7 @@ static void remove_from_cache(struct xrocedv_pool *pool, struct entry *e)
 /* ---- lists --------------------------------------------------------------------- */
 
 /* Adds an entry without references to a list, and removes it. */
-static void list_add(struct xrocedv_pool *pool, struct entry *e)
+static void pool_list_add(struct xrocedv_pool *pool, struct entry *e)
 {
 	if (e->valid) {
 		TAILQ_INSERT_TAIL(&pool->dirty, e, order);
@@ -251,7 +251,7 @@ static int register_entry(struct xrocedv_pool *pool, struct entry *e, const stru
 		err = xrocedv_post_reg_mr(pool->qp, e->mr, 0, pool->attr.access, IBV_SEND_SIGNALED);
 		posted += !err;
 	}
-	if (wait_for(pool, wc, posted))
+	if (pool_wait_for(pool, wc, posted))
 		err = EIO;
 	for (i = 0; i < posted && !err; i++)
 		err = wc[i].status == IBV_WC_SUCCESS ? 0 : EIO;
@@ -266,7 +266,8 @@ static int register_entry(struct xrocedv_pool *pool, struct entry *e, const stru
 
 /* ---- map, unmap, flush --------------------------------------------------------- */
 
-static struct entry *map_new(struct xrocedv_pool *pool, const struct xp_page_list *l, uint64_t hash)
+static struct entry *pool_map_new(struct xrocedv_pool *pool, const struct xp_page_list *l,
+				  uint64_t hash)
 {
 	struct entry *e = first_unmapped(pool);
 	int err;
@@ -278,7 +279,7 @@ static struct entry *map_new(struct xrocedv_pool *pool, const struct xp_page_lis
 	remove_from_cache(pool, e);
 	err = register_entry(pool, e, l);
 	if (err) {
-		list_add(pool, e);
+		pool_list_add(pool, e);
 		return xp_null(err);
 	}
 	e->mapping.addr = l->iova;
@@ -289,7 +290,7 @@ static struct entry *map_new(struct xrocedv_pool *pool, const struct xp_page_lis
 	return e;
 }
 
-static struct entry *map(struct xrocedv_pool *pool, const struct xrocedv_sg *sg, int nents)
+static struct entry *pool_map(struct xrocedv_pool *pool, const struct xrocedv_sg *sg, int nents)
 {
 	struct xp_page_list l = { .page = pool->page,
 				  .max = pool->attr.max_pages,
@@ -305,10 +306,10 @@ static struct entry *map(struct xrocedv_pool *pool, const struct xrocedv_sg *sg,
 					 "one mapping cannot hold the list: max_pages is %u, "
 					 "and elements meet at page boundaries only",
 					 l.max));
-	hash = hash_of(&l);
-	e = find(pool, &l, hash);
+	hash = pool_hash_of(&l);
+	e = pool_find(pool, &l, hash);
 	if (!e)
-		e = map_new(pool, &l, hash);
+		e = pool_map_new(pool, &l, hash);
 	else if (!e->refs)
 		list_remove(pool, e);
 	if (e)
@@ -324,7 +325,7 @@ XP_PUBLIC const struct xrocedv_mapping *xrocedv_pool_map(struct xrocedv_pool *po
 	if (xp_health(xp_pd(pool->pd)->ctx) == XP_FORKED)
 		return xp_null(xp_refuse_forked(MAP));
 	pthread_mutex_lock(&pool->lock);
-	e = map(pool, sg, nents);
+	e = pool_map(pool, sg, nents);
 	pthread_mutex_unlock(&pool->lock);
 	return e ? &e->mapping : NULL;
 }
@@ -343,7 +344,7 @@ static int invalidate_some(struct xrocedv_pool *pool)
 			break;
 		n++;
 	}
-	if (wait_for(pool, wc, n))
+	if (pool_wait_for(pool, wc, n))
 		return -EIO;
 	for (i = 0; i < n; i++) {
 		if (wc[i].status != IBV_WC_SUCCESS) {
@@ -353,7 +354,7 @@ static int invalidate_some(struct xrocedv_pool *pool)
 		e = &pool->entry[wc[i].wr_id];
 		list_remove(pool, e);
 		e->valid = false;
-		list_add(pool, e);
+		pool_list_add(pool, e);
 	}
 	if (!err)
 		return 0;
@@ -391,7 +392,7 @@ XP_PUBLIC int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping)
 	if (!e->refs) {
 		err = -xp_refuse(UNMAP, EINVAL, "the mapping is not mapped");
 	} else if (!--e->refs) {
-		list_add(pool, e);
+		pool_list_add(pool, e);
 		many = pool->attr.dirty_watermark && pool->ndirty >= pool->attr.dirty_watermark;
 	}
 	pthread_mutex_unlock(&pool->lock);
@@ -403,7 +404,7 @@ XP_PUBLIC int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping)
 
 /* ---- create, destroy ----------------------------------------------------------- */
 
-static int check(const struct ibv_pd *pd, const struct xrocedv_pool_attr *a)
+static int pool_check(const struct ibv_pd *pd, const struct xrocedv_pool_attr *a)
 {
 	if (!xp_is_ours(pd->context))
 		return xp_refuse_foreign(CREATE);
@@ -489,7 +490,7 @@ static void free_pool(struct xrocedv_pool *pool)
 }
 
 /* Can be called again after an error. */
-static int destroy(struct xrocedv_pool *pool)
+static int pool_destroy(struct xrocedv_pool *pool)
 {
 	uint32_t i;
 	int err;
@@ -514,7 +515,7 @@ XP_PUBLIC struct xrocedv_pool *xrocedv_create_pool(struct ibv_pd *pd,
 						   const struct xrocedv_pool_attr *attr)
 {
 	struct xrocedv_pool *pool;
-	int err = check(pd, attr);
+	int err = pool_check(pd, attr);
 
 	if (err)
 		return xp_null(err);
@@ -527,7 +528,7 @@ XP_PUBLIC struct xrocedv_pool *xrocedv_create_pool(struct ibv_pd *pd,
 		err = make_entries(pool);
 	if (!err)
 		return pool;
-	destroy(pool);
+	pool_destroy(pool);
 	return xp_null(err);
 }
 
@@ -538,5 +539,5 @@ XP_PUBLIC int xrocedv_destroy_pool(struct xrocedv_pool *pool)
 	for (i = 0; i < pool->attr.pool_size; i++)
 		if (pool->entry[i].refs)
 			return -xp_refuse("xrocedv_destroy_pool", EBUSY, "mapping %u is in use", i);
-	return destroy(pool);
+	return pool_destroy(pool);
 }

@@ -25,10 +25,10 @@ _Static_assert(XROCEDV_RW_MAX_MESSAGE == XR_MAX_MSG_SIZE, "limit of <xroce/wire.
 #define CREATE "xrocedv_rw_create"
 #define POST "xrocedv_rw_post"
 
-enum kind { DATA, REGISTER, INVALIDATE };
+enum rw_kind { DATA, REGISTER, INVALIDATE };
 
 struct op {
-	enum kind kind;
+	enum rw_kind kind;
 	uint32_t first, nsge; /* DATA: SGEs */
 	uint64_t remote;      /* DATA */
 	struct ibv_mr *mr;    /* REGISTER, INVALIDATE */
@@ -48,7 +48,7 @@ struct xrocedv_rw {
 /* ---- the plan -------------------------------------------------------------------- */
 
 /* Appends to an array that grows. Returns NULL if out of memory. */
-static void *append(void **array, uint32_t *n, uint32_t *room, size_t size)
+static void *rw_append(void **array, uint32_t *n, uint32_t *room, size_t size)
 {
 	uint32_t more = *room ? *room * 2 : 8;
 	void *grown;
@@ -63,9 +63,9 @@ static void *append(void **array, uint32_t *n, uint32_t *room, size_t size)
 	return (char *)*array + size * (*n)++;
 }
 
-static struct op *add_op(struct xrocedv_rw *rw, enum kind kind)
+static struct op *add_op(struct xrocedv_rw *rw, enum rw_kind kind)
 {
-	struct op *op = append((void **)&rw->op, &rw->ops, &rw->room_ops, sizeof(*op));
+	struct op *op = rw_append((void **)&rw->op, &rw->ops, &rw->room_ops, sizeof(*op));
 
 	if (op)
 		*op = (struct op){ .kind = kind, .first = rw->sges };
@@ -73,13 +73,13 @@ static struct op *add_op(struct xrocedv_rw *rw, enum kind kind)
 }
 
 /* A position in the list of pieces, and in the remote buffer */
-struct cursor {
+struct rw_cursor {
 	const struct ibv_sge *sg, *end;
 	uint64_t off; /* in *sg */
 	uint64_t remote;
 };
 
-static void skip_used(struct cursor *c)
+static void skip_used(struct rw_cursor *c)
 {
 	while (c->sg < c->end && c->off >= c->sg->length) {
 		c->off -= c->sg->length;
@@ -88,7 +88,7 @@ static void skip_used(struct cursor *c)
 }
 
 /* Adds a READ or WRITE of as much as one WR can transfer. */
-static int add_data(struct xrocedv_rw *rw, struct cursor *c)
+static int add_data(struct xrocedv_rw *rw, struct rw_cursor *c)
 {
 	struct op *op = add_op(rw, DATA);
 	uint64_t left = XR_MAX_MSG_SIZE, n;
@@ -98,7 +98,7 @@ static int add_data(struct xrocedv_rw *rw, struct cursor *c)
 		return -ENOMEM;
 	op->remote = c->remote;
 	for (; c->sg < c->end && left && op->nsge < rw->qp->max_send_sge; skip_used(c)) {
-		sge = append((void **)&rw->sge, &rw->sges, &rw->room_sges, sizeof(*sge));
+		sge = rw_append((void **)&rw->sge, &rw->sges, &rw->room_sges, sizeof(*sge));
 		if (!sge)
 			return -ENOMEM;
 		n = c->sg->length - c->off < left ? c->sg->length - c->off : left;
@@ -111,7 +111,7 @@ static int add_data(struct xrocedv_rw *rw, struct cursor *c)
 	return 0;
 }
 
-static int plan_data(struct xrocedv_rw *rw, struct cursor *c)
+static int plan_data(struct xrocedv_rw *rw, struct rw_cursor *c)
 {
 	int err = 0;
 
@@ -121,7 +121,7 @@ static int plan_data(struct xrocedv_rw *rw, struct cursor *c)
 	return err;
 }
 
-static int add_key_op(struct xrocedv_rw *rw, enum kind kind, struct ibv_mr *mr)
+static int add_key_op(struct xrocedv_rw *rw, enum rw_kind kind, struct ibv_mr *mr)
 {
 	struct op *op = add_op(rw, kind);
 
@@ -133,9 +133,9 @@ static int add_key_op(struct xrocedv_rw *rw, enum kind kind, struct ibv_mr *mr)
 
 /* Registers as many pieces as the region can hold, transfers them, and invalidates the region. */
 static int plan_region(struct xrocedv_rw *rw, struct ibv_mr *mr, uint32_t page_size,
-		       struct xrocedv_sg *sg, struct cursor *c)
+		       struct xrocedv_sg *sg, struct rw_cursor *c)
 {
-	struct cursor in = { .remote = c->remote };
+	struct rw_cursor in = { .remote = c->remote };
 	struct ibv_sge part; /* a region may have more bytes than a message */
 	uint64_t off = c->off;
 	int mapped = xrocedv_map_mr_sg(mr, sg, (int)(c->end - c->sg), &off, page_size), err;
@@ -165,7 +165,8 @@ static int plan_region(struct xrocedv_rw *rw, struct ibv_mr *mr, uint32_t page_s
 	return err ? err : add_key_op(rw, INVALIDATE, mr);
 }
 
-static int plan_regions(struct xrocedv_rw *rw, const struct xrocedv_rw_attr *attr, struct cursor *c)
+static int plan_regions(struct xrocedv_rw *rw, const struct xrocedv_rw_attr *attr,
+			struct rw_cursor *c)
 {
 	struct xrocedv_sg *sg = calloc((size_t)attr->nents, sizeof(*sg));
 	uint32_t i;
@@ -185,7 +186,7 @@ static int plan_regions(struct xrocedv_rw *rw, const struct xrocedv_rw_attr *att
 
 /* ---- create, destroy --------------------------------------------------------------- */
 
-static int refuse(const char *why)
+static int rw_refuse(const char *why)
 {
 	return xp_refuse(CREATE, EINVAL, "%s", why);
 }
@@ -197,30 +198,30 @@ static int check_queue(const struct xp_qp *qp, const struct xrocedv_rw_attr *att
 	if (!write && attr->direction != XROCEDV_RW_READ)
 		return xp_refuse(CREATE, EINVAL, "direction %d is not known", (int)attr->direction);
 	if (qp->ibqp.qp_type != IBV_QPT_RC && (qp->ibqp.qp_type != IBV_QPT_UC || !write))
-		return refuse("the QP's type is not RC, nor UC for WRITEs");
+		return rw_refuse("the QP's type is not RC, nor UC for WRITEs");
 	if (qp->sig_all)
-		return refuse("the QP has sq_sig_all: every WR would complete");
+		return rw_refuse("the QP has sq_sig_all: every WR would complete");
 	if (!qp->max_send_sge || !qp->sq.limit)
-		return refuse("the QP's max_send_sge or max_send_wr is 0");
+		return rw_refuse("the QP's max_send_sge or max_send_wr is 0");
 	return 0;
 }
 
-static int check_pieces(const struct xrocedv_rw_attr *attr)
+static int rw_check_pieces(const struct xrocedv_rw_attr *attr)
 {
 	uint64_t total = 0;
 	int i;
 
 	for (i = 0; i < attr->nents; i++) {
 		if (!attr->sg[i].length || attr->sg[i].addr + attr->sg[i].length < attr->sg[i].addr)
-			return refuse("a piece is empty, or exceeds the address space");
+			return rw_refuse("a piece is empty, or exceeds the address space");
 		total += attr->sg[i].length;
 	}
 	if (attr->nents < 1)
 		return xp_refuse(CREATE, EINVAL, "nents %d; 1 or more", attr->nents);
 	if (attr->sg_offset >= total)
-		return refuse("sg_offset skips all pieces");
+		return rw_refuse("sg_offset skips all pieces");
 	if (attr->remote_addr + (total - attr->sg_offset) < attr->remote_addr)
-		return refuse("the remote memory exceeds the address space");
+		return rw_refuse("the remote memory exceeds the address space");
 	return 0;
 }
 
@@ -232,20 +233,20 @@ static int check_regions(const struct xp_qp *qp, const struct xrocedv_rw_attr *a
 		struct ibv_mr *mr = attr->mr[i];
 
 		if (!xp_is_of(mr, xp_mr, qp->ctx) || !xp_mr(mr)->fast)
-			return refuse("a region is of another context, or not one of "
-				      "xrocedv_alloc_mr()");
+			return rw_refuse("a region is of another context, or not one of "
+					 "xrocedv_alloc_mr()");
 		if (!xp_pd_same(qp->ibqp.pd, mr->pd))
 			return xp_refuse_pd(CREATE, "region");
 		for (j = 0; j < i; j++)
 			if (attr->mr[j] == mr)
-				return refuse("mr has a region twice");
+				return rw_refuse("mr has a region twice");
 	}
 	return 0;
 }
 
 static int plan(struct xrocedv_rw *rw, const struct xrocedv_rw_attr *attr)
 {
-	struct cursor c = {
+	struct rw_cursor c = {
 		.sg = attr->sg,
 		.end = attr->sg + attr->nents,
 		.off = attr->sg_offset,
@@ -266,7 +267,7 @@ XP_PUBLIC struct xrocedv_rw *xrocedv_rw_create(struct ibv_qp *ibqp,
 		return xp_null(xp_refuse_foreign(CREATE));
 	err = check_queue(qp, attr);
 	if (!err)
-		err = check_pieces(attr);
+		err = rw_check_pieces(attr);
 	if (!err)
 		err = check_regions(qp, attr);
 	if (err)

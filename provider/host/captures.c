@@ -24,13 +24,13 @@ static struct xr_capture_ring *ring_at(const struct xp_host *h, uint32_t i)
 
 /* ---- begin and end ------------------------------------------------------------------------ */
 
-static bool is_mapped(const struct xr_capture_ring *ring, uint32_t number)
+static bool captures_is_mapped(const struct xr_capture_ring *ring, uint32_t number)
 {
 	return __atomic_load_n(&ring->reader, __ATOMIC_ACQUIRE) == number;
 }
 
 /* Stores an empty ring. Its client looks at it when it has the number of the capture. */
-static void prepare(struct xr_capture_ring *ring)
+static void captures_prepare(struct xr_capture_ring *ring)
 {
 	__atomic_store_n(&ring->capture, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -54,7 +54,7 @@ static void limit_room(struct xd_tap *t)
 	__atomic_store_n(&t->shared->consumer, t->consumer, __ATOMIC_RELAXED);
 }
 
-static void begin(struct xp_host *h, uint32_t i, const struct xr_direct_capture *e)
+static void captures_begin(struct xp_host *h, uint32_t i, const struct xr_direct_capture *e)
 {
 	const struct xr_capture_req req = {
 		.ring_size = e->ring_size,
@@ -70,22 +70,22 @@ static void begin(struct xp_host *h, uint32_t i, const struct xr_direct_capture 
 	    mprotect(ring_at(h, i), 4096 + e->ring_size, PROT_READ | PROT_WRITE))
 		return;
 	ring = ring_at(h, i);
-	prepare(ring);
+	captures_prepare(ring);
 	c->capture = xd_capture_new(&req, 1, ring);
 	if (!c->capture)
 		return;
 	c->capture->clock = c->capture->tap[0].clock = e->clock;
 	xd_capture_events(xt_engine_counters(h->engine), c->base);
-	c->waits = req.flags & XR_CAPTURE_OVERWRITE && !is_mapped(ring, e->number);
+	c->waits = req.flags & XR_CAPTURE_OVERWRITE && !captures_is_mapped(ring, e->number);
 	if (!c->waits) {
-		if (!is_mapped(ring, e->number))
+		if (!captures_is_mapped(ring, e->number))
 			limit_room(&c->capture->tap[0]);
 		xd_taps_add(&h->captures.taps, &c->capture->tap[0]);
 	}
 	__atomic_store_n(&ring->capture, e->number, __ATOMIC_RELEASE);
 }
 
-static void end(struct xp_host *h, struct xp_capture *c)
+static void captures_end(struct xp_host *h, struct xp_capture *c)
 {
 	if (c->capture)
 		xd_taps_remove(&h->captures.taps, &c->capture->tap[0]);
@@ -94,7 +94,7 @@ static void end(struct xp_host *h, struct xp_capture *c)
 }
 
 /* Nobody reads the ring any more: its memory is given back, unless its client has done that. */
-static void leave(struct xp_host *h, uint32_t i)
+static void captures_leave(struct xp_host *h, uint32_t i)
 {
 	h->captures.at[i].number = 0;
 	if (h->captures.rings)
@@ -111,11 +111,11 @@ void xp_captures_load(struct xp_host *h, const struct xr_direct_page *page)
 		struct xp_capture *c = &cs->at[i];
 
 		if (c->number != e->number || e->ended)
-			end(h, c);
+			captures_end(h, c);
 		if (c->number && c->number != e->number)
-			leave(h, i);
+			captures_leave(h, i);
 		if (e->number && !e->ended && c->number != e->number)
-			begin(h, i, e);
+			captures_begin(h, i, e);
 		cs->any |= c->capture != NULL;
 	}
 	xt_engine_show(h->engine, xd_taps_local_len(cs->taps));
@@ -142,7 +142,7 @@ void xp_captures_show(void *ctx, const struct xt_frame *f)
 }
 
 /* The time is that of the look, so that the times in the ring do not decrease. */
-static void on_refused(void *arg, const struct xr_refused *refused)
+static void captures_on_refused(void *arg, const struct xr_refused *refused)
 {
 	struct xr_refused r = *refused;
 	struct xp_host *h = arg;
@@ -158,7 +158,7 @@ static void begin_writing(struct xp_host *h, uint32_t i)
 {
 	struct xp_capture *c = &h->captures.at[i];
 
-	if (!is_mapped(ring_at(h, i), c->number))
+	if (!captures_is_mapped(ring_at(h, i), c->number))
 		return;
 	c->waits = false;
 	xd_taps_add(&h->captures.taps, &c->capture->tap[0]);
@@ -167,7 +167,7 @@ static void begin_writing(struct xp_host *h, uint32_t i)
 
 void xp_captures_round(struct xp_host *h)
 {
-	uint64_t lost = xd_tables_refused(h->tables, REFUSED_MOST, on_refused, h);
+	uint64_t lost = xd_tables_refused(h->tables, REFUSED_MOST, captures_on_refused, h);
 	uint64_t present[XR_CAPTURE_EVENTS], events[XR_CAPTURE_EVENTS];
 
 	xd_capture_events(xt_engine_counters(h->engine), present);
@@ -213,7 +213,7 @@ void xp_captures_close(struct xp_host *h)
 	struct xp_captures *cs = &h->captures;
 
 	for (uint32_t i = 0; i < XR_CAPTURE_MAX; i++)
-		end(h, &cs->at[i]);
+		captures_end(h, &cs->at[i]);
 	if (cs->rings)
 		munmap(cs->rings, RINGS_SIZE);
 	cs->rings = NULL;

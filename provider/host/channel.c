@@ -28,7 +28,7 @@ static int make_set(int fd)
 	return err;
 }
 
-static void free_channel(struct xp_channel_object *ch)
+static void host_free_channel(struct xp_channel_object *ch)
 {
 	if (ch->fd >= 0)
 		close(ch->fd);
@@ -37,7 +37,7 @@ static void free_channel(struct xp_channel_object *ch)
 	free(ch);
 }
 
-static int open_channel(struct xp_host *h, struct xp_channel_object *ch, int *set)
+static int host_open_channel(struct xp_host *h, struct xp_channel_object *ch, int *set)
 {
 	ch->fd = eventfd(0, EFD_CLOEXEC);
 	if (ch->fd < 0)
@@ -58,11 +58,11 @@ int xp_do_create_channel(struct xp_host *h, struct xp_call *call)
 		return -ENOMEM;
 	ch->fd = -1;
 	pthread_mutex_init(&ch->taking, NULL);
-	err = open_channel(h, ch, &set);
+	err = host_open_channel(h, ch, &set);
 	if (err) {
 		if (set >= 0)
 			close(set);
-		free_channel(ch);
+		host_free_channel(ch);
 		return err;
 	}
 	xp_host_enter(h);
@@ -92,6 +92,6 @@ int xp_do_destroy_channel(struct xp_host *h, struct xp_call *call)
 	*at = ch->next;
 	xp_host_leave_quietly(h);
 	xp_host_del(h, &ch->obj);
-	free_channel(ch);
+	host_free_channel(ch);
 	return 0;
 }

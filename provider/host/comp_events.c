@@ -27,7 +27,7 @@ static void signal_events(struct xp_channel_object *ch)
 		syscall(SYS_write, ch->fd, &one, sizeof(one));
 }
 
-static bool is_empty(const struct xp_channel_object *ch)
+static bool comp_events_is_empty(const struct xp_channel_object *ch)
 {
 	return ch->head == __atomic_load_n(&ch->tail, __ATOMIC_SEQ_CST);
 }
@@ -44,13 +44,13 @@ static void end_signal(struct xp_channel_object *ch)
 		;
 	__atomic_store_n(&ch->signaled, false, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!is_empty(ch) || __atomic_load_n(&ch->ended, __ATOMIC_SEQ_CST))
+	if (!comp_events_is_empty(ch) || __atomic_load_n(&ch->ended, __ATOMIC_SEQ_CST))
 		signal_events(ch);
 }
 
 /* ---- the queue ---------------------------------------------------------------------------- */
 
-static struct xp_comp_events **place(const struct xp_channel_object *ch, uint32_t at)
+static struct xp_comp_events **comp_events_place(const struct xp_channel_object *ch, uint32_t at)
 {
 	return &ch->queue[at & (ch->size - 1)];
 }
@@ -59,7 +59,7 @@ void xp_channel_raise(struct xp_host *h, struct xp_channel_object *ch, struct xp
 {
 	xp_reader_raised(&h->reader);
 	if (!__atomic_fetch_add(&e->count, 1, __ATOMIC_SEQ_CST)) {
-		*place(ch, ch->tail) = e;
+		*comp_events_place(ch, ch->tail) = e;
 		__atomic_store_n(&ch->tail, ch->tail + 1, __ATOMIC_SEQ_CST);
 	}
 	if (ch != h->takes)
@@ -68,7 +68,7 @@ void xp_channel_raise(struct xp_host *h, struct xp_channel_object *ch, struct xp
 
 static struct xp_comp_events *take_first(struct xp_channel_object *ch)
 {
-	struct xp_comp_events *e = *place(ch, ch->head);
+	struct xp_comp_events *e = *comp_events_place(ch, ch->head);
 
 	/* From here on, a round may put it into the queue once more. */
 	if (__atomic_fetch_sub(&e->count, 1, __ATOMIC_SEQ_CST) == 1)
@@ -81,12 +81,12 @@ int xp_channel_take(struct xp_channel_object *ch, void (*taken)(uint64_t cookie)
 	int err = 0;
 
 	pthread_mutex_lock(&ch->taking);
-	if (is_empty(ch)) {
+	if (comp_events_is_empty(ch)) {
 		err = __atomic_load_n(&ch->ended, __ATOMIC_SEQ_CST) ? -ENODATA : -EAGAIN;
 	} else {
 		*cookie = take_first(ch)->cookie;
 		taken(*cookie);
-		if (is_empty(ch))
+		if (comp_events_is_empty(ch))
 			end_signal(ch);
 		else
 			signal_events(ch);
@@ -104,7 +104,7 @@ void xp_channel_end(struct xp_channel_object *ch)
 /* ---- CQs ---------------------------------------------------------------------------------- */
 
 /* Makes room for n entries. */
-static int grow(struct xp_channel_object *ch, uint32_t n)
+static int comp_events_grow(struct xp_channel_object *ch, uint32_t n)
 {
 	struct xp_channel_object old = *ch;
 	struct xp_comp_events **queue;
@@ -118,7 +118,7 @@ static int grow(struct xp_channel_object *ch, uint32_t n)
 	}
 	ch->queue = queue;
 	for (uint32_t i = old.head; i != old.tail; i++)
-		*place(ch, i) = *place(&old, i);
+		*comp_events_place(ch, i) = *comp_events_place(&old, i);
 	free(old.queue);
 	return 0;
 }
@@ -131,7 +131,7 @@ int xp_channel_add_cq(struct xp_channel_object *ch)
 
 	pthread_mutex_lock(&ch->taking);
 	if (n > ch->size)
-		err = grow(ch, n);
+		err = comp_events_grow(ch, n);
 	pthread_mutex_unlock(&ch->taking);
 	if (!err)
 		ch->obj.refs++;
@@ -145,12 +145,12 @@ void xp_channel_remove_cq(struct xp_host *h, struct xp_channel_object *ch, struc
 	ch->obj.refs--;
 	pthread_mutex_lock(&ch->taking);
 	for (uint32_t i = ch->head; i != ch->tail; i++)
-		if (*place(ch, i) != e)
-			*place(ch, to++) = *place(ch, i);
+		if (*comp_events_place(ch, i) != e)
+			*comp_events_place(ch, to++) = *comp_events_place(ch, i);
 	__atomic_store_n(&ch->tail, to, __ATOMIC_SEQ_CST);
 	xp_reader_dropped(&h->reader, e->count);
 	e->count = 0;
-	if (is_empty(ch))
+	if (comp_events_is_empty(ch))
 		end_signal(ch);
 	pthread_mutex_unlock(&ch->taking);
 }

@@ -129,7 +129,8 @@ static bool is_runnable(pid_t tid)
  * The program has not polled for some time. The first look at it makes a system call, the second
  * one four. A thread that slept may count as well, if it has just been woken.
  */
-static bool waits(const struct xp_cover *c, struct xp_cover_look *l, uint64_t polled, uint64_t now)
+static bool cover_waits(const struct xp_cover *c, struct xp_cover_look *l, uint64_t polled,
+			uint64_t now)
 {
 	if (polled != l->polled) {
 		l->polled = polled;
@@ -152,7 +153,7 @@ enum xp_polls xp_cover_look(const struct xp_cover *c, struct xp_cover_look *l, u
 {
 	enum xp_polls polls = look_at_rounds(c, l, entered, polled, now);
 
-	if (polls != XP_POLLS && waits(c, l, polled, now))
+	if (polls != XP_POLLS && cover_waits(c, l, polled, now))
 		return XP_POLLS_WAITS;
 	return polls;
 }

@@ -15,7 +15,7 @@ static void init_events(struct xp_host *h, struct xp_cq_object *cq, uint64_t coo
 	cq->async = (struct xp_event_source){ .fd = h->env.lent.events, .cookie = cookie };
 }
 
-static int check(struct xp_host *h, const struct xr_create_cq_req *q)
+static int cq_check(struct xp_host *h, const struct xr_create_cq_req *q)
 {
 	if (q->flags & ~(uint32_t)XR_CQF_IGNORE_OVERRUN)
 		return xp_host_refuse(h, -EOPNOTSUPP, "flags 0x%x, supported 0x%x", q->flags,
@@ -44,7 +44,7 @@ int xp_do_create_cq(struct xp_host *h, struct xp_call *call)
 	struct xp_channel_object *ch = xp_channel_of(h, q->channel);
 	struct xr_create_cq_rep rep = { 0 };
 	struct xp_cq_object *cq;
-	int err = check(h, q);
+	int err = cq_check(h, q);
 
 	if (err || (q->channel && !ch))
 		return err ? err : -ENOENT;

@@ -25,7 +25,7 @@ void xp_give_back_sockets(struct xp_host *h)
 	close(nothing);
 }
 
-static void end_events(struct xp_host *h)
+static void host_end_events(struct xp_host *h)
 {
 	struct xp_channel_object *ch;
 
@@ -40,7 +40,7 @@ static void end_events(struct xp_host *h)
 
 void xp_daemon_ended(struct xp_host *h)
 {
-	end_events(h);
+	host_end_events(h);
 	pthread_mutex_lock(&h->lock);
 	xp_give_back_sockets(h);
 	pthread_mutex_unlock(&h->lock);

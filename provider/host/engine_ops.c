@@ -13,7 +13,7 @@
  */
 #define SEND_FRAMES 60
 
-static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
+static bool host_op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 {
 	struct xp_host *h = ctx;
 
@@ -23,7 +23,7 @@ static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	return xd_socket_tx_get(h->socket, len, frame);
 }
 
-static void op_tx_put(void *ctx, struct xt_frame *frame)
+static void host_op_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct xp_host *h = ctx;
 
@@ -35,7 +35,7 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 		xd_socket_tx_flush(h->socket, true);
 }
 
-static void op_tx_push(void *ctx)
+static void host_op_tx_push(void *ctx)
 {
 	struct xp_host *h = ctx;
 
@@ -57,7 +57,7 @@ static bool op_send_large(void *ctx, const struct xt_frame *frame)
 	return xd_udp_send_large(h->socket, frame);
 }
 
-static void op_cq_event(void *ctx, struct xt_cq *cq)
+static void host_op_cq_event(void *ctx, struct xt_cq *cq)
 {
 	struct xp_cq_object *c = cq->owner;
 
@@ -65,7 +65,7 @@ static void op_cq_event(void *ctx, struct xt_cq *cq)
 		xp_channel_raise(ctx, c->channel, &c->completions);
 }
 
-static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+static void host_op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 {
 	struct xp_qp_object *q = qp ? xt_qp_info(qp)->owner : NULL;
 	struct xp_cq_object *c = cq ? cq->owner : NULL;
@@ -76,7 +76,7 @@ static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 		xp_event_raise(ctx, &c->async, type);
 }
 
-static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+static void host_op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 {
 	struct xp_srq_object *s = srq->owner;
 
@@ -84,7 +84,7 @@ static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 }
 
 /* If there is no memory for the update, packets are checked by an older entry before the engine. */
-static void op_qp_state(void *ctx, struct xt_qp *qp)
+static void host_op_qp_state(void *ctx, struct xt_qp *qp)
 {
 	struct xp_host *h = ctx;
 	struct xr_qp_entry entry;
@@ -95,7 +95,7 @@ static void op_qp_state(void *ctx, struct xt_qp *qp)
 	xp_view_change(h, &((struct xp_qp_object *)xt_qp_info(qp)->owner)->obj);
 }
 
-static void op_key_changed(void *ctx, const struct xt_key *key)
+static void host_op_key_changed(void *ctx, const struct xt_key *key)
 {
 	struct xp_host *h = ctx;
 
@@ -105,16 +105,16 @@ static void op_key_changed(void *ctx, const struct xt_key *key)
 }
 
 const struct xt_ops xp_engine_ops = {
-	.tx_get = op_tx_get,
-	.tx_put = op_tx_put,
-	.tx_push = op_tx_push,
+	.tx_get = host_op_tx_get,
+	.tx_put = host_op_tx_put,
+	.tx_push = host_op_tx_push,
 	.large_packets = op_large_packets,
 	.send_large = op_send_large,
 	.show = xp_captures_show,
-	.cq_event = op_cq_event,
-	.async_event = op_async_event,
-	.srq_event = op_srq_event,
-	.qp_state = op_qp_state,
+	.cq_event = host_op_cq_event,
+	.async_event = host_op_async_event,
+	.srq_event = host_op_srq_event,
+	.qp_state = host_op_qp_state,
 	.refusal = xp_faults_refusal,
-	.key_changed = op_key_changed,
+	.key_changed = host_op_key_changed,
 };

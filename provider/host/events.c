@@ -8,7 +8,7 @@
 #include "requests.h"
 
 /* Returns false if there is no room. An event that nobody can read any more counts as written. */
-static bool write_record(struct xp_event_source *src, uint32_t type)
+static bool host_write_record(struct xp_event_source *src, uint32_t type)
 {
 	const struct xr_async_event ev = { .element = src->cookie, .type = type };
 
@@ -22,12 +22,12 @@ static bool write_record(struct xp_event_source *src, uint32_t type)
 	return true;
 }
 
-static bool write_pending(struct xp_event_source *src)
+static bool host_write_pending(struct xp_event_source *src)
 {
 	while (src->pending) {
 		uint32_t type = (uint32_t)__builtin_ctz(src->pending);
 
-		if (!write_record(src, type))
+		if (!host_write_record(src, type))
 			return false;
 		src->pending &= src->pending - 1;
 	}
@@ -39,7 +39,7 @@ void xp_event_raise(struct xp_host *h, struct xp_event_source *src, uint32_t typ
 	if (src->fd < 0 || type > 31)
 		return;
 	src->pending |= 1u << type;
-	if (src->blocked || write_pending(src))
+	if (src->blocked || host_write_pending(src))
 		return;
 	src->blocked = true;
 	src->next = h->blocked;
@@ -51,7 +51,7 @@ void xp_events_retry(struct xp_host *h)
 	struct xp_event_source **at = &h->blocked, *src;
 
 	while ((src = *at)) {
-		if (!write_pending(src)) {
+		if (!host_write_pending(src)) {
 			at = &src->next;
 			continue;
 		}

@@ -12,7 +12,7 @@
 #include "publish.h"
 
 /* Work requests select pages or pieces of all memory of the program. */
-static int fast_memory(struct xp_mr_object *mr, uint32_t max_pages)
+static int host_fast_memory(struct xp_mr_object *mr, uint32_t max_pages)
 {
 	/* the pieces are behind the segments */
 	mr->mem.seg = mr->own_seg = calloc(1, max_pages * sizeof(struct xt_mem_seg) +
@@ -23,7 +23,7 @@ static int fast_memory(struct xp_mr_object *mr, uint32_t max_pages)
 }
 
 /* The memory of an integrity region is that of other regions. */
-static int integrity_memory(struct xp_host *h, struct xp_mr_object *mr, uint32_t max_pieces)
+static int host_integrity_memory(struct xp_host *h, struct xp_mr_object *mr, uint32_t max_pieces)
 {
 	struct xt_integrity *in;
 
@@ -42,7 +42,7 @@ static int integrity_memory(struct xp_host *h, struct xp_mr_object *mr, uint32_t
 	return 0;
 }
 
-static void set_key(struct xp_mr_object *mr, uint8_t flags, uint32_t room)
+static void fast_mr_set_key(struct xp_mr_object *mr, uint8_t flags, uint32_t room)
 {
 	mr->key->entry.pd = mr->pd->number;
 	mr->key->entry.type = XR_KEY_MR;
@@ -55,15 +55,15 @@ static void set_key(struct xp_mr_object *mr, uint8_t flags, uint32_t room)
 	mr->key->piece = (struct xt_mem_piece *)(mr->mem.seg + room);
 }
 
-static int make_key(struct xp_host *h, struct xp_mr_object *mr, uint8_t flags, uint32_t room,
-		    uint32_t *value)
+static int fast_mr_make_key(struct xp_host *h, struct xp_mr_object *mr, uint8_t flags,
+			    uint32_t room, uint32_t *value)
 {
 	int err;
 
 	xp_host_enter(h);
 	err = xp_mr_new_key(h, mr);
 	if (!err) {
-		set_key(mr, flags, room);
+		fast_mr_set_key(mr, flags, room);
 		*value = xt_key_value(mr->key);
 		err = xp_mr_mirror_key(h, mr);
 	}
@@ -77,8 +77,8 @@ static int make_key(struct xp_host *h, struct xp_mr_object *mr, uint8_t flags, u
 }
 
 /* room: pages or pieces of a list */
-static int new_region(struct xp_host *h, struct xp_pd *pd, uint8_t flags, uint32_t room,
-		      struct xp_call *call)
+static int host_new_region(struct xp_host *h, struct xp_pd *pd, uint8_t flags, uint32_t room,
+			   struct xp_call *call)
 {
 	struct xp_mr_object *mr = calloc(1, sizeof(*mr));
 	struct xr_alloc_fast_mr_rep rep = { 0 };
@@ -90,9 +90,10 @@ static int new_region(struct xp_host *h, struct xp_pd *pd, uint8_t flags, uint32
 	mr->mem.ops = &xp_local_ops;
 	err = xp_host_add(h, &mr->obj, XP_KIND_MR);
 	if (!err)
-		err = flags & XR_KEYF_FAST ? fast_memory(mr, room) : integrity_memory(h, mr, room);
+		err = flags & XR_KEYF_FAST ? host_fast_memory(mr, room)
+					   : host_integrity_memory(h, mr, room);
 	if (!err)
-		err = make_key(h, mr, flags, room, &rep.key);
+		err = fast_mr_make_key(h, mr, flags, room, &rep.key);
 	if (err) {
 		xp_host_del(h, &mr->obj);
 		xp_mr_free(h, mr);
@@ -115,7 +116,7 @@ int xp_do_alloc_fast_mr(struct xp_host *h, struct xp_call *call)
 	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
 		return xp_host_refuse(h, -EINVAL, "max_pages %u, 1 to %u", q->max_pages,
 				      XR_FAST_MAX_PAGES);
-	return new_region(h, pd, XR_KEYF_FAST, q->max_pages, call);
+	return host_new_region(h, pd, XR_KEYF_FAST, q->max_pages, call);
 }
 
 int xp_do_alloc_integrity_mr(struct xp_host *h, struct xp_call *call)
@@ -128,5 +129,5 @@ int xp_do_alloc_integrity_mr(struct xp_host *h, struct xp_call *call)
 	if (!q->max_pieces || q->max_pieces > XR_INTEGRITY_MAX_PIECES)
 		return xp_host_refuse(h, -EINVAL, "max_pieces %u, 1 to %u", q->max_pieces,
 				      XR_INTEGRITY_MAX_PIECES);
-	return new_region(h, pd, XR_KEYF_INTEGRITY, q->max_pieces, call);
+	return host_new_region(h, pd, XR_KEYF_INTEGRITY, q->max_pieces, call);
 }

@@ -15,7 +15,7 @@ static const struct xd_fault_program own = { .client = 1, .command = "", .is_ope
 
 /* ---- rules -------------------------------------------------------------------------------- */
 
-static bool prepare(struct xp_faults *f)
+static bool faults_prepare(struct xp_faults *f)
 {
 	if (!f->rules)
 		f->rules = xd_faults_new();
@@ -26,31 +26,32 @@ static bool prepare(struct xp_faults *f)
 	return f->rules && f->delay && f->known;
 }
 
-static const char *text_of(const struct xr_direct_page *r, int i)
+static const char *faults_text_of(const struct xr_direct_page *r, int i)
 {
 	return r->text + (i ? r->list[0].length : 0);
 }
 
 /* Rules that are still the same keep their counts. */
-static bool is_same(const struct xr_direct_page *a, const struct xr_direct_page *b, int i)
+static bool faults_is_same(const struct xr_direct_page *a, const struct xr_direct_page *b, int i)
 {
 	return a->list[i].seed == b->list[i].seed && a->list[i].length == b->list[i].length &&
 	       a->list[i].set == b->list[i].set &&
-	       !memcmp(text_of(a, i), text_of(b, i), a->list[i].length);
+	       !memcmp(faults_text_of(a, i), faults_text_of(b, i), a->list[i].length);
 }
 
-static void set_list(struct xp_faults *f, const struct xr_direct_page *r, int i)
+static void faults_set_list(struct xp_faults *f, const struct xr_direct_page *r, int i)
 {
 	struct xd_fault_list *list = calloc(1, sizeof(*list));
 	char why[XR_WHY_MAX];
 
-	if (list && !xd_fault_parse(text_of(r, i), r->list[i].length, list, why, sizeof(why)))
+	if (list &&
+	    !xd_fault_parse(faults_text_of(r, i), r->list[i].length, list, why, sizeof(why)))
 		xd_faults_set(f->rules, i ? &own : NULL, r->list[i].seed, list->rule, list->n);
 	free(list);
 }
 
 /* Turns of faults of time began when the rules were set. */
-static void tick(struct xp_faults *f, uint64_t now)
+static void faults_tick(struct xp_faults *f, uint64_t now)
 {
 	struct xd_fault_turns turns;
 
@@ -67,15 +68,15 @@ bool xp_faults_load(struct xp_host *h, const struct xr_direct_page *present)
 {
 	struct xp_faults *f = &h->faults;
 
-	if (!is_valid(present) || !prepare(f))
+	if (!is_valid(present) || !faults_prepare(f))
 		return false;
 	for (int i = 0; i < 2; i++)
-		if (!is_same(f->known, present, i))
-			set_list(f, present, i);
+		if (!faults_is_same(f->known, present, i))
+			faults_set_list(f, present, i);
 	*f->known = *present;
 	f->any = present->list[0].length || present->list[1].length;
-	tick(f, present->set_at < h->now ? present->set_at : h->now);
-	tick(f, h->now);
+	faults_tick(f, present->set_at < h->now ? present->set_at : h->now);
+	faults_tick(f, h->now);
 	return true;
 }
 
@@ -84,7 +85,7 @@ static bool is_on(struct xp_host *h, uint32_t direction)
 	struct xp_faults *f = &h->faults;
 
 	if (f->any && h->now >= f->tick_at)
-		tick(f, h->now);
+		faults_tick(f, h->now);
 	return f->any && xd_faults_on(f->rules, direction);
 }
 
@@ -94,7 +95,8 @@ static bool is_on(struct xp_host *h, uint32_t direction)
  * Returns true if a damaged frame goes on. The kernel writes the IP and UDP headers: a packet in
  * which they are damaged cannot be sent, as it would go to another host.
  */
-static bool damage(uint32_t direction, const struct xd_fault_action *a, const struct xt_frame *f)
+static bool faults_damage(uint32_t direction, const struct xd_fault_action *a,
+			  const struct xt_frame *f)
 {
 	uint8_t before[XT_MAX_HEADERS];
 	uint32_t n = f->meta.bth_off;
@@ -109,7 +111,7 @@ static bool damage(uint32_t direction, const struct xd_fault_action *a, const st
 }
 
 /* An engine that is sending must not be called: the error is injected before it runs again. */
-static void remember(struct xp_faults *f, uint32_t qpn, struct xt_inject inject)
+static void faults_remember(struct xp_faults *f, uint32_t qpn, struct xt_inject inject)
 {
 	if (f->injections == XP_INJECTIONS)
 		return;
@@ -117,7 +119,7 @@ static void remember(struct xp_faults *f, uint32_t qpn, struct xt_inject inject)
 	f->injection[f->injections++].inject = inject;
 }
 
-static void inject_received(const struct xd_fault_action *a, struct xt_frame *f)
+static void faults_inject_received(const struct xd_fault_action *a, struct xt_frame *f)
 {
 	f->inject = a->inject;
 	f->refusal = (struct xt_inject){ a->refusal ? XT_INJECT_ASK : XT_INJECT_NONE, 0 };
@@ -136,7 +138,7 @@ static struct xd_fault_packet packet_of(const struct xp_host *h, uint32_t direct
 }
 
 /* Returns true if the frame continues now, unchanged or damaged. The rules are locked. */
-static bool apply(struct xp_host *h, uint32_t direction, struct xt_frame *frame)
+static bool faults_apply(struct xp_host *h, uint32_t direction, struct xt_frame *frame)
 {
 	const struct xd_fault_packet packet = packet_of(h, direction, frame);
 	struct xp_faults *f = &h->faults;
@@ -144,12 +146,12 @@ static bool apply(struct xp_host *h, uint32_t direction, struct xt_frame *frame)
 
 	f->injected += a.hit;
 	if (direction == XD_FAULT_RX)
-		inject_received(&a, frame);
+		faults_inject_received(&a, frame);
 	else if (a.inject.kind != XT_INJECT_NONE)
-		remember(f, frame->meta.qpn, a.inject);
+		faults_remember(f, frame->meta.qpn, a.inject);
 	for (uint32_t i = 1; i < a.copies; i++)
 		xd_delay_add(f->delay, direction, h->now + a.delay_ns[i], a.delayed_by, frame);
-	if ((a.flips || a.field.width) && !damage(direction, &a, frame))
+	if ((a.flips || a.field.width) && !faults_damage(direction, &a, frame))
 		return false;
 	if (a.copies && a.delay_ns[0])
 		xd_delay_add(f->delay, direction, h->now + a.delay_ns[0], a.delayed_by, frame);
@@ -164,7 +166,7 @@ unsigned int xp_faults_rx(struct xp_host *h, unsigned int n)
 		return n;
 	xd_faults_lock(h->faults.rules);
 	for (unsigned int i = 0; i < n; i++) {
-		if (!apply(h, XD_FAULT_RX, &h->frames[i]))
+		if (!faults_apply(h, XD_FAULT_RX, &h->frames[i]))
 			continue;
 		if (kept != i)
 			h->frames[kept] = h->frames[i];
@@ -181,7 +183,7 @@ bool xp_faults_tx(struct xp_host *h, struct xt_frame *frame)
 	if (!is_on(h, XD_FAULT_TX))
 		return true;
 	xd_faults_lock(h->faults.rules);
-	goes_on = apply(h, XD_FAULT_TX, frame);
+	goes_on = faults_apply(h, XD_FAULT_TX, frame);
 	xd_faults_unlock(h->faults.rules);
 	return goes_on;
 }
@@ -201,7 +203,7 @@ struct xt_inject xp_faults_refusal(void *ctx, const struct xt_frame *frame)
 
 /* ---- later -------------------------------------------------------------------------------- */
 
-static void send_copy(struct xp_host *h, const struct xt_frame *from)
+static void faults_send_copy(struct xp_host *h, const struct xt_frame *from)
 {
 	struct xt_frame to = { .meta = from->meta };
 
@@ -237,7 +239,7 @@ void xp_faults_due(struct xp_host *h)
 	while (xd_delay_due(f->delay, XD_FAULT_RX, h->now, &frame))
 		xt_engine_rx(h->engine, &frame, 1, h->now);
 	while (xd_delay_due(f->delay, XD_FAULT_TX, h->now, &frame))
-		send_copy(h, &frame);
+		faults_send_copy(h, &frame);
 }
 
 uint64_t xp_faults_next(const struct xp_host *h, uint64_t next)

@@ -39,7 +39,7 @@ static const struct {
 #undef X
 };
 
-static bool serves(uint32_t type)
+static bool host_serves(uint32_t type)
 {
 	return type < XR_MSG_COUNT && served[type];
 }
@@ -67,7 +67,7 @@ static int call_with_faults(struct xp_host *h, struct xp_call *c)
 /* ---- open --------------------------------------------------------------------------------- */
 
 /* Sockets are numbers then. */
-static void use_ring(struct xp_host *h, struct xd_udp *u)
+static void host_use_ring(struct xp_host *h, struct xd_udp *u)
 {
 	h->ring = h->env.lent.ring;
 	h->env.lent.ring = NULL;
@@ -78,7 +78,7 @@ static void use_ring(struct xp_host *h, struct xd_udp *u)
 		u->tx.fd[i] = 1 + (int)(i % h->env.lent.rep.ports);
 }
 
-static int open_socket(struct xp_host *h)
+static int host_open_socket(struct xp_host *h)
 {
 	const struct xr_lend_rep *rep = &h->env.lent.rep;
 	struct xd_udp *u = xd_udp_new(rep->ipv6, rep->mac, rep->segments);
@@ -91,21 +91,21 @@ static int open_socket(struct xp_host *h)
 		u->nearby = &h->nearby.way;
 	u->socket.fd = u->rx_fd[u->rx_fds++] = h->env.lent.rx;
 	h->env.lent.rx = -1;
-	/* Ports beyond those that are lent stand for the first ones again, see tune(). */
+	/* Ports beyond those that are lent stand for the first ones again, see host_tune(). */
 	for (uint32_t i = 0; i < XD_UDP_PORTS; i++) {
 		u->tx.port[i] = rep->port[i % rep->ports];
 		u->tx.fd[i] = h->env.lent.tx[i];
 		h->env.lent.tx[i] = -1;
 	}
 	if (h->env.lent.ring)
-		use_ring(h, u);
+		host_use_ring(h, u);
 	err = xd_verdict_new(h->tables, rep->slot, &u->verdict);
 	if (!err)
 		err = xd_udp_rx_init(u);
 	return err ? err : xd_udp_tx_init(u);
 }
 
-static int tune(struct xp_host *h)
+static int host_tune(struct xp_host *h)
 {
 	const struct xr_lend_rep *rep = &h->env.lent.rep;
 	struct xt_tuning t = XT_TUNING_DEFAULT;
@@ -161,7 +161,7 @@ static int make_engine(struct xp_host *h)
 	if (!h->engine)
 		return -ENOMEM;
 	xt_flow_init(&h->flow, h->engine);
-	return tune(h);
+	return host_tune(h);
 }
 
 static void close_lent(struct xp_lent *lent)
@@ -219,7 +219,7 @@ static int check_lent(const struct xr_lend_rep *rep)
 		       : -EPROTO;
 }
 
-static int start(struct xp_host *h)
+static int host_start(struct xp_host *h)
 {
 	int err = check_lent(&h->env.lent.rep);
 
@@ -234,7 +234,7 @@ static int start(struct xp_host *h)
 	if (!err)
 		err = xd_memory_tables_new(XP_HOST_QPS, NAK_RATE, &h->tables);
 	if (!err)
-		err = open_socket(h);
+		err = host_open_socket(h);
 	if (!err)
 		err = make_engine(h);
 	if (!err)
@@ -251,7 +251,7 @@ static void close_shared(struct xp_host *h)
 	xp_page_close(h);
 }
 
-static int open_host(const struct xp_host_env *env, struct xp_host **host)
+static int provider_host_open_host(const struct xp_host_env *env, struct xp_host **host)
 {
 	struct xp_host *h = calloc(1, sizeof(*h));
 	struct xp_lent lent = env->lent;
@@ -270,7 +270,7 @@ static int open_host(const struct xp_host_env *env, struct xp_host **host)
 	pthread_mutexattr_settype(&spins, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&h->lock, &spins);
 	pthread_mutexattr_destroy(&spins);
-	err = start(h);
+	err = host_start(h);
 	if (err) {
 		close_shared(h);
 		free_host(h);
@@ -331,7 +331,7 @@ static struct xr_doorbell *doorbell(struct xp_host *h)
 	return h->doorbell;
 }
 
-static int packets(const struct xp_host *h)
+static int host_packets(const struct xp_host *h)
 {
 	return h->socket->fd;
 }
@@ -342,7 +342,7 @@ static bool sleeps(const struct xp_host *h)
 	       xp_reader_sleeps(&h->reader, xp_host_clock());
 }
 
-static uint64_t received(const struct xp_host *h)
+static uint64_t host_received(const struct xp_host *h)
 {
 	return __atomic_load_n(&h->received, __ATOMIC_RELAXED);
 }
@@ -353,21 +353,21 @@ __attribute__((visibility("default"))) const struct xp_host_ops xp_host_ops = {
 	.ring = xp_ring_new,
 	.free_ring = xp_ring_free,
 	.inbox = xp_inbox_new,
-	.open = open_host,
+	.open = provider_host_open_host,
 	.close = close_host,
 	.in_child = xp_give_back_sockets,
 	.doorbell = doorbell,
-	.serves = serves,
+	.serves = host_serves,
 	.call = call_with_faults,
 	.kick = xp_host_kick,
 	.poll = xp_host_poll,
 	.poll_channel = xp_host_poll_channel,
-	.received = received,
+	.received = host_received,
 	.forget_cq = xp_cq_forget,
 	.channel = xp_channel_of,
 	.take_event = xp_host_take_event,
 	.wait_event = xp_host_wait_event,
-	.packets = packets,
+	.packets = host_packets,
 	.sleeps = sleeps,
 	.woken = xp_host_woken,
 	.fault = xt_guard_fault,

@@ -72,7 +72,7 @@ void xp_inbox_close(struct xp_inbox *inbox)
 /* ---- messages ----------------------------------------------------------------------------- */
 
 /* A ring whose writer breaks the rules is read no more. */
-static void refuse_ring(struct xp_inbox *inbox, uint32_t ring)
+static void inbox_refuse_ring(struct xp_inbox *inbox, uint32_t ring)
 {
 	inbox->broken |= 1ull << ring;
 	inbox->open &= ~(1ull << ring);
@@ -107,7 +107,7 @@ struct place {
 	uint32_t to_end;
 };
 
-static struct place place_of(const struct xp_inbox *inbox, uint32_t ring)
+static struct place inbox_place_of(const struct xp_inbox *inbox, uint32_t ring)
 {
 	uint32_t at = (uint32_t)(inbox->tail[ring] % XR_INBOX_RING);
 	uint8_t *rings = (uint8_t *)inbox->m + XR_INBOX_RINGS_OFF;
@@ -161,11 +161,11 @@ static uint64_t take_messages(struct xp_inbox *inbox, uint32_t ring, uint64_t le
 	uint64_t size;
 
 	for (; t->n < t->max && left; left -= size, inbox->tail[ring] += size) {
-		at = place_of(inbox, ring);
+		at = inbox_place_of(inbox, ring);
 		memcpy(&m, at.p, sizeof(m)); /* once: the writer may change it */
 		size = size_of(&m, left, at.to_end);
 		if (!size) {
-			refuse_ring(inbox, ring);
+			inbox_refuse_ring(inbox, ring);
 			return 0;
 		}
 		if (m.len == XR_INBOX_SKIP)
@@ -185,7 +185,7 @@ static void receive_ring(struct xp_inbox *inbox, uint32_t ring, struct taking *t
 	uint64_t left = unread(inbox, ring);
 
 	if (left > XR_INBOX_RING || left % XR_INBOX_ALIGN) {
-		refuse_ring(inbox, ring);
+		inbox_refuse_ring(inbox, ring);
 		return;
 	}
 	if (take_messages(inbox, ring, left, t))
@@ -197,7 +197,7 @@ static void receive_ring(struct xp_inbox *inbox, uint32_t ring, struct taking *t
 }
 
 /* Lets the writers have the room of what was received last. */
-static void give_back(struct xp_inbox *inbox)
+static void inbox_give_back(struct xp_inbox *inbox)
 {
 	while (inbox->taken) {
 		uint32_t ring = xr_next_bit(&inbox->taken);
@@ -219,7 +219,7 @@ uint32_t xp_inbox_receive(struct xp_inbox *inbox, bool emptied, struct xd_udp_ab
 
 	if (!inbox->m)
 		return 0;
-	give_back(inbox);
+	inbox_give_back(inbox);
 	ready = __atomic_load_n(&inbox->m->ready, __ATOMIC_ACQUIRE) & ~inbox->broken;
 	while (ready && t.n < max) {
 		/* the next one first, so that no ring waits for others for ever */

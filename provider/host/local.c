@@ -9,7 +9,7 @@
 #include "daemon/transport/memory/guard.h"
 #include "internal.h"
 
-static void *at(const struct xt_mem_seg *seg, uint64_t off)
+static void *local_at(const struct xt_mem_seg *seg, uint64_t off)
 {
 	return (void *)(uintptr_t)(seg->addr + off);
 }
@@ -17,28 +17,28 @@ static void *at(const struct xt_mem_seg *seg, uint64_t off)
 static int local_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		      size_t len)
 {
-	return xt_guard_copy(dst, at(seg, off), len);
+	return xt_guard_copy(dst, local_at(seg, off), len);
 }
 
 static int local_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
 		       const void *src, size_t len)
 {
-	return xt_guard_place(at(seg, off), src, len);
+	return xt_guard_place(local_at(seg, off), src, len);
 }
 
 const struct xt_mem_ops xp_local_ops = { .read = local_read, .write = local_write };
 
-static int null_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
-		     size_t len)
+static int local_null_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+			   void *dst, size_t len)
 {
 	memset(dst, 0, len);
 	return 0;
 }
 
-static int null_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-		      const void *src, size_t len)
+static int local_null_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+			    const void *src, size_t len)
 {
 	return 0;
 }
 
-const struct xt_mem_ops xp_null_ops = { .read = null_read, .write = null_write };
+const struct xt_mem_ops xp_null_ops = { .read = local_null_read, .write = local_null_write };

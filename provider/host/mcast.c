@@ -28,7 +28,7 @@ struct xp_group {
 	struct xp_group *next;
 };
 
-static struct xp_group **place_of(struct xp_host *h, const struct xr_addr *gid)
+static struct xp_group **host_place_of(struct xp_host *h, const struct xr_addr *gid)
 {
 	struct xp_group **at = &h->groups;
 
@@ -41,7 +41,7 @@ static struct xp_group **place_of(struct xp_host *h, const struct xr_addr *gid)
  * Returns a socket that is a member while it is open. It ends with the program, unlike the lent
  * one, and the kernel limits the groups of one socket.
  */
-static int join(const struct xp_host *h, const struct xr_addr *gid)
+static int host_join(const struct xp_host *h, const struct xr_addr *gid)
 {
 	struct ip_mreqn v4 = { .imr_ifindex = (int)h->ifindex };
 	struct ipv6_mreq v6 = { .ipv6mr_interface = h->ifindex };
@@ -65,7 +65,7 @@ static int join(const struct xp_host *h, const struct xr_addr *gid)
  * The socket receives datagrams of all groups of the host or none; the verdict drops the others. Of
  * a socket in a ring, only the daemon can set options.
  */
-static int receive_groups(struct xp_host *h, int on)
+static int mcast_receive_groups(struct xp_host *h, int on)
 {
 	const struct xr_lend_groups_req req = { .on = (uint32_t)on };
 
@@ -79,7 +79,7 @@ static int receive_groups(struct xp_host *h, int on)
 	return 0;
 }
 
-static int new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_group **out)
+static int host_new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_group **out)
 {
 	struct xp_group *g;
 	int err;
@@ -92,8 +92,8 @@ static int new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_gro
 		free(g);
 		return err;
 	}
-	g->socket = join(h, gid);
-	err = g->socket < 0 ? g->socket : h->n_groups ? 0 : receive_groups(h, 1);
+	g->socket = host_join(h, gid);
+	err = g->socket < 0 ? g->socket : h->n_groups ? 0 : mcast_receive_groups(h, 1);
 	if (!err)
 		err = xd_tables_set_addr(h->tables, gid, XR_ADDR_GROUP);
 	if (err) {
@@ -110,7 +110,7 @@ static int new_group(struct xp_host *h, const struct xr_addr *gid, struct xp_gro
 	return 0;
 }
 
-static void end_if_empty(struct xp_host *h, struct xp_group **at)
+static void host_end_if_empty(struct xp_host *h, struct xp_group **at)
 {
 	struct xp_group *g = *at;
 
@@ -119,15 +119,15 @@ static void end_if_empty(struct xp_host *h, struct xp_group **at)
 	xd_tables_del_addr(h->tables, &g->gid);
 	close(g->socket);
 	if (!--h->n_groups)
-		receive_groups(h, 0);
+		mcast_receive_groups(h, 0);
 	*at = g->next;
 	free(g);
 }
 
-static int attach(struct xp_host *h, struct xp_qp_object *qp, const struct xr_addr *gid)
+static int host_attach(struct xp_host *h, struct xp_qp_object *qp, const struct xr_addr *gid)
 {
-	struct xp_group *g = *place_of(h, gid);
-	int err = g ? 0 : new_group(h, gid, &g);
+	struct xp_group *g = *host_place_of(h, gid);
+	int err = g ? 0 : host_new_group(h, gid, &g);
 	struct xp_member *m;
 
 	if (err)
@@ -144,7 +144,7 @@ static int attach(struct xp_host *h, struct xp_qp_object *qp, const struct xr_ad
 	}
 	if (err) {
 		free(m);
-		end_if_empty(h, place_of(h, gid));
+		host_end_if_empty(h, host_place_of(h, gid));
 		return err;
 	}
 	m->next = g->members;
@@ -154,7 +154,7 @@ static int attach(struct xp_host *h, struct xp_qp_object *qp, const struct xr_ad
 	return 0;
 }
 
-static void detach(struct xp_host *h, struct xp_qp_object *qp, struct xp_group **at)
+static void host_detach(struct xp_host *h, struct xp_qp_object *qp, struct xp_group **at)
 {
 	struct xp_member **member = &(*at)->members, *m;
 
@@ -169,7 +169,7 @@ static void detach(struct xp_host *h, struct xp_qp_object *qp, struct xp_group *
 	free(m);
 	qp->attached--;
 	h->attached--;
-	end_if_empty(h, at);
+	host_end_if_empty(h, at);
 }
 
 void xp_mcast_leave(struct xp_host *h, struct xp_qp_object *qp)
@@ -178,7 +178,7 @@ void xp_mcast_leave(struct xp_host *h, struct xp_qp_object *qp)
 
 	while (qp->attached && (g = *at)) {
 		if (xt_group_has(h->shared.groups, &g->gid, qp->xt))
-			detach(h, qp, at);
+			host_detach(h, qp, at);
 		if (*at == g)
 			at = &g->next;
 	}
@@ -206,7 +206,7 @@ int xp_do_attach_mcast(struct xp_host *h, struct xp_call *call)
 	if (h->attached >= h->env.attr->max_total_mcast_qp_attach)
 		return xp_host_refuse(h, -EDQUOT, "number of attached QPs of a client is %u",
 				      h->attached);
-	return attach(h, qp, &q->gid);
+	return host_attach(h, qp, &q->gid);
 }
 
 int xp_do_detach_mcast(struct xp_host *h, struct xp_call *call)
@@ -218,6 +218,6 @@ int xp_do_detach_mcast(struct xp_host *h, struct xp_call *call)
 		return -ENOENT;
 	if (!xt_group_has(h->shared.groups, &q->gid, qp->xt))
 		return xp_host_refuse(h, -EINVAL, "the QP is not attached to the group");
-	detach(h, qp, place_of(h, &q->gid));
+	host_detach(h, qp, host_place_of(h, &q->gid));
 	return 0;
 }

@@ -144,7 +144,7 @@ static uint32_t known_access(uint32_t access)
 	return access & ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
 }
 
-static int check_request(struct xp_host *h, const struct xr_reg_mr_req *q, size_t length)
+static int mr_check_request(struct xp_host *h, const struct xr_reg_mr_req *q, size_t length)
 {
 	uint32_t access = known_access(q->access);
 
@@ -209,8 +209,8 @@ static int lay_out_address(struct xp_host *h, struct xp_mr_memory *m, const stru
 	return err ? not_mapped(h, q, err) : 0;
 }
 
-static int lay_out(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q,
-		   const struct xp_call *call)
+static int mr_lay_out(struct xp_host *h, struct xp_mr_memory *m, const struct xr_reg_mr_req *q,
+		      const struct xp_call *call)
 {
 	uint32_t access = known_access(q->access);
 	int err;
@@ -228,7 +228,7 @@ static int lay_out(struct xp_host *h, struct xp_mr_memory *m, const struct xr_re
 	return lay_out_address(h, m, q, access);
 }
 
-static void free_memory(struct xp_mr_memory *m)
+static void mr_free_memory(struct xp_mr_memory *m)
 {
 	if (m->mapping)
 		munmap(m->mapping, m->mapped);
@@ -248,7 +248,7 @@ static void use_memory(struct xp_mr_object *mr, const struct xp_mr_memory *m)
 void xp_mr_free(struct xp_host *h, struct xp_mr_object *mr)
 {
 	xp_host_del_pages(h, mr->memory.pages);
-	free_memory(&mr->memory);
+	mr_free_memory(&mr->memory);
 	xp_shared_free(mr->shared, mr->shared_size);
 	free(mr->own_seg);
 	free(mr->integrity);
@@ -306,7 +306,7 @@ int xp_mr_end_key(struct xp_host *h, struct xp_mr_object *mr)
 	return 0;
 }
 
-static void set_entry(const struct xp_mr_object *mr, struct xr_key_entry *e)
+static void mr_set_entry(const struct xp_mr_object *mr, struct xr_key_entry *e)
 {
 	e->va = mr->iova;
 	e->length = mr->length;
@@ -317,9 +317,9 @@ static void set_entry(const struct xp_mr_object *mr, struct xr_key_entry *e)
 	e->type = XR_KEY_MR;
 }
 
-static void set_key(struct xp_mr_object *mr)
+static void mr_set_key(struct xp_mr_object *mr)
 {
-	set_entry(mr, &mr->key->entry);
+	mr_set_entry(mr, &mr->key->entry);
 	mr->key->mem = &mr->mem;
 }
 
@@ -332,7 +332,7 @@ static int publish_key(struct xp_host *h, struct xp_mr_object *mr, const struct 
 	return 0;
 }
 
-static void reply_mr(const struct xp_mr_object *mr, struct xp_call *call)
+static void host_reply_mr(const struct xp_mr_object *mr, struct xp_call *call)
 {
 	struct xr_reg_mr_rep rep = { .handle = mr->obj.handle, .lkey = xt_key_value(mr->key) };
 
@@ -349,7 +349,7 @@ static int reg_key(struct xp_host *h, struct xp_mr_object *mr)
 	xp_host_enter(h);
 	err = xp_mr_new_key(h, mr);
 	if (!err) {
-		set_key(mr);
+		mr_set_key(mr);
 		err = xp_mr_mirror_key(h, mr);
 	}
 	xp_host_leave_quietly(h);
@@ -361,7 +361,7 @@ static int reg_key(struct xp_host *h, struct xp_mr_object *mr)
 	return err;
 }
 
-static void take_values(struct xp_mr_object *mr, const struct xr_reg_mr_req *q)
+static void mr_take_values(struct xp_mr_object *mr, const struct xr_reg_mr_req *q)
 {
 	mr->addr = q->addr;
 	mr->length = q->length;
@@ -379,15 +379,15 @@ int xp_do_reg_mr(struct xp_host *h, struct xp_call *call)
 
 	if (!pd)
 		return -ENOENT;
-	err = check_request(h, q, call->req_len);
+	err = mr_check_request(h, q, call->req_len);
 	if (err)
 		return err;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
 	mr->pd = pd;
-	take_values(mr, q);
-	err = lay_out(h, &m, q, call);
+	mr_take_values(mr, q);
+	err = mr_lay_out(h, &m, q, call);
 	use_memory(mr, &m);
 	if (!err)
 		err = xp_host_add(h, &mr->obj, XP_KIND_MR);
@@ -399,7 +399,7 @@ int xp_do_reg_mr(struct xp_host *h, struct xp_call *call)
 		return err;
 	}
 	pd->obj.refs++;
-	reply_mr(mr, call);
+	host_reply_mr(mr, call);
 	return 0;
 }
 
@@ -409,8 +409,8 @@ int xp_do_reg_mr(struct xp_host *h, struct xp_call *call)
  * A change of the memory changes the variant of the key, so that the old key becomes invalid. A
  * change of access rights or of the PD keeps the key.
  */
-static int change(struct xp_host *h, struct xp_mr_object *mr, const struct xp_mr_object *to,
-		  const struct xp_mr_memory *m, bool new_memory)
+static int mr_change(struct xp_host *h, struct xp_mr_object *mr, const struct xp_mr_object *to,
+		     const struct xp_mr_memory *m, bool new_memory)
 {
 	struct xr_key_entry old;
 	struct xp_mr_object was;
@@ -429,7 +429,7 @@ static int change(struct xp_host *h, struct xp_mr_object *mr, const struct xp_mr
 		mr->iova = to->iova;
 		mr->access = to->access;
 		use_memory(mr, m);
-		set_key(mr);
+		mr_set_key(mr);
 		if (new_memory)
 			mr->key->entry.variant++;
 		err = xd_tables_set_key(h->tables, mr->key->index, &mr->key->entry);
@@ -452,12 +452,12 @@ static int change_published(struct xp_host *h, struct xp_mr_object *mr,
 	struct xr_key_entry old = mr->key->entry, entry = old;
 	int err, put_back;
 
-	set_entry(to, &entry);
+	mr_set_entry(to, &entry);
 	entry.variant += new_memory;
 	err = publish_key(h, mr, &entry);
 	if (err)
 		return err;
-	err = change(h, mr, to, m, new_memory);
+	err = mr_change(h, mr, to, m, new_memory);
 	put_back = err ? publish_key(h, mr, &old) : 0;
 	if (put_back)
 		h->env.debug("region 0x%x: %s", xt_key_value(mr->key), strerror(-put_back));
@@ -497,10 +497,10 @@ int xp_do_rereg_mr(struct xp_host *h, struct xp_call *call)
 		.length = new_memory ? q->reg.length : mr->length,
 		.iova = new_memory ? q->reg.iova : mr->iova,
 	};
-	take_values(&to, &reg);
-	err = check_request(h, &reg, sizeof(reg));
+	mr_take_values(&to, &reg);
+	err = mr_check_request(h, &reg, sizeof(reg));
 	if (!err)
-		err = lay_out(h, &m, &reg, call);
+		err = mr_lay_out(h, &m, &reg, call);
 	old_pd = mr->pd;
 	old_pages = mr->memory.pages;
 	if (!err)
@@ -510,7 +510,7 @@ int xp_do_rereg_mr(struct xp_host *h, struct xp_call *call)
 		return err;
 	old_pd->obj.refs--;
 	mr->pd->obj.refs++;
-	reply_mr(mr, call);
+	host_reply_mr(mr, call);
 	return 0;
 }
 
@@ -543,8 +543,8 @@ int xp_do_dereg_mr(struct xp_host *h, struct xp_call *call)
 /* ---- advice ------------------------------------------------------------------------------- */
 
 /* Checks one range. *addr is its address in the program's memory. Entered. */
-static int check_advice(struct xp_host *h, const struct xp_pd *pd, const struct xr_sge *range,
-			bool write, uint64_t *addr)
+static int mr_check_advice(struct xp_host *h, const struct xp_pd *pd, const struct xr_sge *range,
+			   bool write, uint64_t *addr)
 {
 	struct xt_key *key = xt_keys_by_index(h->shared.keys, XR_KEY_INDEX(range->lkey));
 	const struct xp_mr_object *mr;
@@ -586,7 +586,7 @@ int xp_do_advise_mr(struct xp_host *h, struct xp_call *call)
 	rep.head.ranges = q->ranges;
 	xp_host_enter(h);
 	for (uint32_t i = 0; i < q->ranges && !err; i++)
-		err = check_advice(h, pd, &q->range[i], q->write, &rep.addr[i]);
+		err = mr_check_advice(h, pd, &q->range[i], q->write, &rep.addr[i]);
 	xp_host_leave_quietly(h);
 	if (!err)
 		xp_reply(call, &rep, sizeof(rep.head) + q->ranges * sizeof(rep.addr[0]));

@@ -22,7 +22,7 @@ static void end_key(struct xp_host *h, struct xp_mw_object *mw)
 	xp_unpublish_key(h, &mw->place);
 }
 
-static int make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, uint32_t *rkey)
+static int host_make_key(struct xp_host *h, struct xp_mw_object *mw, uint32_t type, uint32_t *rkey)
 {
 	struct xt_key *key;
 	int err;
@@ -74,7 +74,7 @@ int xp_do_alloc_mw(struct xp_host *h, struct xp_call *call)
 	mw->pd = pd;
 	err = xp_host_add(h, &mw->obj, XP_KIND_MW);
 	if (!err)
-		err = make_key(h, mw, q->type, &rep.rkey);
+		err = host_make_key(h, mw, q->type, &rep.rkey);
 	if (err) {
 		xp_host_del(h, &mw->obj);
 		free(mw);

@@ -30,7 +30,7 @@ static struct xp_nearby *nearby_of(struct xd_udp_nearby *way)
 
 /* ---- send --------------------------------------------------------------------------------- */
 
-static int find_peer(struct xd_udp_nearby *way, const struct xr_addr *dst, uint32_t qpn)
+static int peers_find_peer(struct xd_udp_nearby *way, const struct xr_addr *dst, uint32_t qpn)
 {
 	struct xp_nearby *n = nearby_of(way);
 	uint32_t rest = qpn % n->h->env.lent.rep.qpn_modulus, slot = rest / 2;
@@ -96,7 +96,7 @@ struct room {
 	uint64_t size, skip;
 };
 
-static struct room room_for(uint64_t head, uint32_t len)
+static struct room peers_room_for(uint64_t head, uint32_t len)
 {
 	uint32_t to_end = XR_INBOX_RING - (uint32_t)(head % XR_INBOX_RING);
 	uint64_t size = (sizeof(struct xr_inbox_message) + (uint64_t)len + XR_INBOX_ALIGN - 1) /
@@ -105,23 +105,23 @@ static struct room room_for(uint64_t head, uint32_t len)
 	return (struct room){ size, size > to_end ? to_end : 0 };
 }
 
-static bool fits(const struct room *r, uint64_t head, uint64_t tail)
+static bool peers_fits(const struct room *r, uint64_t head, uint64_t tail)
 {
 	return head - tail <= XR_INBOX_RING && r->skip + r->size <= XR_INBOX_RING - (head - tail);
 }
 
-static bool has_room(struct xd_udp_nearby *way, int peer, uint32_t len, bool *closed)
+static bool peers_has_room(struct xd_udp_nearby *way, int peer, uint32_t len, bool *closed)
 {
 	struct xp_nearby *n = nearby_of(way);
 	struct xp_peer *p = &n->peer[peer];
 	uint64_t head = __atomic_load_n(&p->ring->head, __ATOMIC_RELAXED);
 	uint64_t tail = __atomic_load_n(&p->ring->tail, __ATOMIC_ACQUIRE);
-	struct room room = room_for(head, len);
+	struct room room = peers_room_for(head, len);
 
 	*closed = head & XR_INBOX_CLOSED;
 	if (*closed)
 		return false;
-	if (fits(&room, head, tail))
+	if (peers_fits(&room, head, tail))
 		return true;
 	*closed = gives_up(p, n->h->now);
 	return false;
@@ -134,12 +134,12 @@ static int put_message(const struct xp_nearby *n, struct xp_peer *p,
 	uint64_t head = __atomic_load_n(&p->ring->head, __ATOMIC_RELAXED);
 	uint64_t tail = __atomic_load_n(&p->ring->tail, __ATOMIC_ACQUIRE);
 	uint32_t at = (uint32_t)(head % XR_INBOX_RING);
-	struct room room = room_for(head, len);
+	struct room room = peers_room_for(head, len);
 
 	/* A head that is not aligned was changed by the peer against the rules. */
 	if (head & XR_INBOX_CLOSED || head % XR_INBOX_ALIGN)
 		return -EPIPE;
-	if (!fits(&room, head, tail))
+	if (!peers_fits(&room, head, tail))
 		return gives_up(p, n->h->now) ? 0 : -EAGAIN;
 	p->full_at = 0;
 	if (room.skip)
@@ -218,7 +218,7 @@ static void attach_peer(struct xp_nearby *n, uint32_t slot, uint32_t own, struct
 	__atomic_fetch_or(&m->attached, p->own_bit, __ATOMIC_SEQ_CST);
 }
 
-static void take_inbox(struct xp_host *h, const struct xr_peer_rep *rep, int fd)
+static void peers_take_inbox(struct xp_host *h, const struct xr_peer_rep *rep, int fd)
 {
 	struct xp_nearby *n = &h->nearby;
 	struct xr_inbox *m;
@@ -253,7 +253,7 @@ void xp_peer_find(struct xp_host *h, uint32_t qpn)
 		h->env.why[0] = '\0'; /* there need not be one */
 		return;
 	}
-	take_inbox(h, &rep, fd);
+	peers_take_inbox(h, &rep, fd);
 	close(fd);
 }
 
@@ -261,9 +261,9 @@ void xp_nearby_init(struct xp_host *h)
 {
 	h->nearby.h = h;
 	h->nearby.way = (struct xd_udp_nearby){
-		.peer = find_peer,
+		.peer = peers_find_peer,
 		.send = send_to_peer,
-		.has_room = has_room,
+		.has_room = peers_has_room,
 		.receive = receive_from_inbox,
 		.pending = inbox_pending,
 	};

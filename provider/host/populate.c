@@ -21,7 +21,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static int touch(uint64_t start, uint64_t end, uint64_t page, bool write)
+static int populate_touch(uint64_t start, uint64_t end, uint64_t page, bool write)
 {
 	uint64_t old;
 	int err = 0;
@@ -57,6 +57,6 @@ int xp_populate_pages(uint64_t addr, uint64_t length, bool write)
 			      : 0;
 	while (err == EINTR || err == EAGAIN);
 	if (err == EINVAL && !kernel_has_call(page))
-		return touch(start, end, page, write);
+		return populate_touch(start, end, page, write);
 	return err ? -EFAULT : 0;
 }

@@ -39,7 +39,7 @@ void xp_exit_remove(struct xp_host *h)
 }
 
 /* Another thread may hold the lock for long, or be the one that exits, in a signal handler. */
-static bool enter(struct xp_host *h)
+static bool program_exit_enter(struct xp_host *h)
 {
 	const struct timespec a_while = { .tv_nsec = WAIT_NS / ATTEMPTS };
 
@@ -51,13 +51,13 @@ static bool enter(struct xp_host *h)
 	return false;
 }
 
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void program_exit_end(void)
 {
 	if (pthread_mutex_trylock(&list_lock))
 		return;
 	for (struct xp_host *h = hosts; h; h = h->next_host) {
 		/* A child has a copy of what its parent had. */
-		if (h->process != getpid() || !enter(h))
+		if (h->process != getpid() || !program_exit_enter(h))
 			continue;
 		xp_host_send_waiting(h);
 		xp_view_store_sums(h);

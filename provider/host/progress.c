@@ -75,7 +75,7 @@ static bool is_idle(const struct xp_host *h)
 	       !xp_reader_takes(&h->reader, now, LEFT_NS);
 }
 
-static enum xp_polls look(const struct xp_host *h, struct xp_cover_look *l, uint64_t now)
+static enum xp_polls progress_look(const struct xp_host *h, struct xp_cover_look *l, uint64_t now)
 {
 	if (takes_events(h, now))
 		return XP_POLLS;
@@ -89,7 +89,7 @@ static bool stopped(const struct xp_host *h)
 }
 
 /* Returns true if there are packets. watch: they end the sleep */
-static bool sleep_until(struct xp_host *h, bool watch, uint64_t until)
+static bool sleep_until(struct xp_host *h, bool progress_watch, uint64_t until)
 {
 	struct pollfd p[] = {
 		{ .fd = h->wake_fd, .events = POLLIN },
@@ -101,7 +101,8 @@ static bool sleep_until(struct xp_host *h, bool watch, uint64_t until)
 			       .tv_nsec = (long)(ns % 1000000000) };
 
 	/* An earlier sleep may have read the wake-up. */
-	if (stopped(h) || ppoll(p, watch ? 3 : 2, until == XT_NEVER ? NULL : &ts, NULL) <= 0)
+	if (stopped(h) ||
+	    ppoll(p, progress_watch ? 3 : 2, until == XT_NEVER ? NULL : &ts, NULL) <= 0)
 		return false;
 	if (p[0].revents)
 		(void)!read(h->wake_fd, &value, sizeof(value));
@@ -134,7 +135,7 @@ static uint64_t next_tick(struct xp_host *h, uint64_t now, uint64_t polled_ns, u
  * processor; what is due is done for it, and it is looked at again soon. Returns true if it has
  * polled on for some time.
  */
-static bool tick(struct xp_host *h, struct xp_cover_look *l)
+static bool progress_tick(struct xp_host *h, struct xp_cover_look *l)
 {
 	uint64_t began = xp_host_clock(), now = began, wait = FIRST_TICK_NS;
 	unsigned int unknown = 0, soon = SOON_TICKS;
@@ -150,7 +151,7 @@ static bool tick(struct xp_host *h, struct xp_cover_look *l)
 			soon = SOON_TICKS;
 		held = xp_host_send_left(h, idle);
 		now = xp_host_clock();
-		polls = look(h, l, now);
+		polls = progress_look(h, l, now);
 		if (polls == XP_POLLS_UNKNOWN) {
 			wait = FIRST_TICK_NS << unknown++;
 			xp_host_progress_round(h, false, &held);
@@ -214,7 +215,7 @@ static bool leave_to_program(struct xp_host *h, struct leave *l)
 }
 
 /* Until the program polls */
-static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leave)
+static void progress_watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leave)
 {
 	uint64_t idle_since = 0, last_wait = XT_NEVER, now, next;
 	bool held, packets = false;
@@ -234,7 +235,7 @@ static void watch(struct xp_host *h, struct xp_cover_look *l, struct leave *leav
 			last_wait = xp_host_clock() - idle_since;
 		n = xp_host_progress_round(h, false, &held);
 		now = xp_host_clock();
-		polls = look(h, l, now);
+		polls = progress_look(h, l, now);
 		if (polls == XP_POLLS || polls == XP_POLLS_WAITS)
 			return;
 		if (n < 0) {
@@ -276,8 +277,8 @@ static void *progress_main(void *arg)
 	/* Its wake-up preempts a thread that spins, if both are bound to one processor. */
 	(void)xd_set_slice(XD_SHORT_SLICE_NS);
 	while (!stopped(h)) {
-		watch(h, &l, &leave);
-		if (!stopped(h) && !tick(h, &l))
+		progress_watch(h, &l, &leave);
+		if (!stopped(h) && !progress_tick(h, &l))
 			leave.not_left = NOT_LEFT;
 	}
 	return NULL;

@@ -9,13 +9,13 @@
 #include "internal.h"
 
 /* Places that are free: those that were used last are used first. */
-struct places {
+struct publish_places {
 	uint32_t count;
 	uint16_t *free;
 };
 
 struct xp_publish {
-	struct places qps, keys;
+	struct publish_places qps, keys;
 	uint16_t free_qps[XR_PUBLISH_QPS], free_keys[XR_PUBLISH_KEYS];
 	/* the next request; its entries wait for it */
 	struct {
@@ -24,7 +24,7 @@ struct xp_publish {
 	} req;
 };
 
-static void init_places(struct places *p, uint16_t *free, uint32_t count)
+static void init_places(struct publish_places *p, uint16_t *free, uint32_t count)
 {
 	p->free = free;
 	for (p->count = 0; p->count < count; p->count++)
@@ -53,7 +53,7 @@ void xp_publish_close(struct xp_host *h)
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
-static int flush(struct xp_host *h, bool wait)
+static int publish_flush(struct xp_host *h, bool wait)
 {
 	struct xr_publish_req *q = &h->publish->req.head;
 	size_t len = sizeof(*q) + q->entries * sizeof(q->entry[0]);
@@ -64,8 +64,8 @@ static int flush(struct xp_host *h, bool wait)
 	return err;
 }
 
-static struct xr_publish_entry *add(struct xp_publish *p, enum xr_publish_kind kind, uint32_t place,
-				    uint32_t number)
+static struct xr_publish_entry *publish_add(struct xp_publish *p, enum xr_publish_kind kind,
+					    uint32_t place, uint32_t number)
 {
 	struct xr_publish_entry *e = &p->req.entry[p->req.head.entries++];
 
@@ -81,7 +81,7 @@ static int publish_flag(struct xp_host *h, uint32_t flag)
 	if (q->flags & flag)
 		return 0;
 	q->flags |= flag;
-	return flush(h, true);
+	return publish_flush(h, true);
 }
 
 /* The host closes when the connection does, which ends all. */
@@ -91,14 +91,14 @@ static bool publishes(const struct xp_host *h)
 }
 
 /* Takes a place if there is none yet. Returns false if there are no more. */
-static bool take(struct places *p, uint32_t *place)
+static bool publish_take(struct publish_places *p, uint32_t *place)
 {
 	if (!*place && p->count)
 		*place = p->free[--p->count] + 1u;
 	return *place;
 }
 
-static void give_back(struct places *p, uint32_t *place)
+static void publish_give_back(struct publish_places *p, uint32_t *place)
 {
 	p->free[p->count++] = (uint16_t)(*place - 1);
 	*place = 0;
@@ -108,16 +108,16 @@ static void give_back(struct places *p, uint32_t *place)
 static void flush_if_full(struct xp_host *h)
 {
 	if (h->publish->req.head.entries == XR_PUBLISH_MAX - 1)
-		flush(h, false);
+		publish_flush(h, false);
 }
 
-static void unpublish(struct xp_host *h, struct places *p, enum xr_publish_kind kind,
+static void unpublish(struct xp_host *h, struct publish_places *p, enum xr_publish_kind kind,
 		      uint32_t *place)
 {
 	if (!*place)
 		return;
-	add(h->publish, kind, *place - 1, 0);
-	give_back(p, place);
+	publish_add(h->publish, kind, *place - 1, 0);
+	publish_give_back(p, place);
 	flush_if_full(h);
 }
 
@@ -147,9 +147,9 @@ int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct
 
 	if (!publishes(h))
 		return 0;
-	if (!take(&p->qps, place))
+	if (!publish_take(&p->qps, place))
 		return publish_flag(h, XR_PUBLISH_MORE_QPS);
-	e = add(p, XR_PUBLISH_QP, *place - 1, qpn);
+	e = publish_add(p, XR_PUBLISH_QP, *place - 1, qpn);
 	e->qp = *entry;
 	e->qp.slot = XR_NO_PSNS;
 	asks = lets_others_pass(&e->qp, last);
@@ -158,9 +158,9 @@ int xp_publish_qp(struct xp_host *h, uint32_t *place, uint32_t qpn, const struct
 		flush_if_full(h);
 		return 0;
 	}
-	err = flush(h, true);
+	err = publish_flush(h, true);
 	if (err && is_new)
-		give_back(&p->qps, place);
+		publish_give_back(&p->qps, place);
 	return err;
 }
 
@@ -174,14 +174,14 @@ int xp_publish_key(struct xp_host *h, uint32_t *place, uint32_t index,
 
 	if (!publishes(h))
 		return 0;
-	if (!take(&p->keys, place))
+	if (!publish_take(&p->keys, place))
 		return publish_flag(h, XR_PUBLISH_MORE_KEYS);
-	e = add(p, XR_PUBLISH_KEY, *place - 1, index);
+	e = publish_add(p, XR_PUBLISH_KEY, *place - 1, index);
 	e->key = *entry;
 	e->key.flags |= flags;
-	err = flush(h, false);
+	err = publish_flush(h, false);
 	if (err && is_new)
-		give_back(&p->keys, place);
+		publish_give_back(&p->keys, place);
 	return err;
 }
 

@@ -21,7 +21,7 @@
 
 /* ---- create ------------------------------------------------------------------------------- */
 
-static int check_caps(struct xp_host *h, const struct xr_create_qp_req *q)
+static int qp_check_caps(struct xp_host *h, const struct xr_create_qp_req *q)
 {
 	const struct {
 		const char *name;
@@ -50,7 +50,7 @@ static int check_caps(struct xp_host *h, const struct xr_create_qp_req *q)
 }
 
 /* Rounds up: depths to powers of two, max_inline to what the stride holds. */
-static void set_caps(struct xp_qp_object *qp, const struct xr_create_qp_req *q)
+static void qp_set_caps(struct xp_qp_object *qp, const struct xr_create_qp_req *q)
 {
 	uint32_t room;
 
@@ -66,7 +66,7 @@ static void set_caps(struct xp_qp_object *qp, const struct xr_create_qp_req *q)
 	qp->max_inline = room < XR_MAX_INLINE ? room : XR_MAX_INLINE;
 }
 
-static int alloc_queues(struct xp_qp_object *qp)
+static int qp_alloc_queues(struct xp_qp_object *qp)
 {
 	if (qp->type == XR_QPT_XRC_RECV)
 		return 0;
@@ -92,7 +92,7 @@ static bool find_slot(struct xp_host *h, uint32_t *slot)
 }
 
 /* n: 1 or -1. Entered, as others see how many QPs use a queue. */
-static void count_parents(struct xp_host *h, const struct xp_qp_object *qp, uint32_t n)
+static void qp_count_parents(struct xp_host *h, const struct xp_qp_object *qp, uint32_t n)
 {
 	if (qp->pd)
 		qp->pd->obj.refs += n;
@@ -112,7 +112,7 @@ static void count_parents(struct xp_host *h, const struct xp_qp_object *qp, uint
 		xp_view_change(h, &qp->srq->obj);
 }
 
-static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
+static int qp_create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
 {
 	const struct xt_qp_init init = {
 		.type = qp->type,
@@ -145,7 +145,7 @@ static int create_in_engine(struct xp_host *h, struct xp_qp_object *qp)
 		h->qp_of_slot[qp->slot] = qp->xt;
 		qp->qpn = xt_qp_info(qp->xt)->qpn;
 		xp_view_add(h, &qp->obj);
-		count_parents(h, qp, 1);
+		qp_count_parents(h, qp, 1);
 	}
 	xp_host_leave_quietly(h);
 	return err;
@@ -158,8 +158,8 @@ static int find_target_parent(struct xp_host *h, struct xp_qp_object *qp,
 	return qp->xrcd ? 0 : xp_host_refuse(h, -ENOENT, "the context has no such XRC domain");
 }
 
-static int find_parents(struct xp_host *h, struct xp_qp_object *qp,
-			const struct xr_create_qp_req *q)
+static int qp_find_parents(struct xp_host *h, struct xp_qp_object *qp,
+			   const struct xr_create_qp_req *q)
 {
 	if (q->type == XR_QPT_XRC_RECV)
 		return find_target_parent(h, qp, q);
@@ -177,27 +177,28 @@ static int find_parents(struct xp_host *h, struct xp_qp_object *qp,
 	return 0;
 }
 
-static void free_qp(struct xp_qp_object *qp)
+static void host_free_qp(struct xp_qp_object *qp)
 {
 	xp_shared_free(qp->sq, qp->sq_size);
 	xp_shared_free(qp->rq, qp->rq_size);
 	free(qp);
 }
 
-static int build_qp(struct xp_host *h, struct xp_qp_object *qp, const struct xr_create_qp_req *q)
+static int host_build_qp(struct xp_host *h, struct xp_qp_object *qp,
+			 const struct xr_create_qp_req *q)
 {
 	int err;
 
 	qp->type = q->type;
 	qp->sq_sig_all = q->sq_sig_all;
 	qp->async = (struct xp_event_source){ .fd = h->env.lent.events, .cookie = q->cookie };
-	set_caps(qp, q);
-	err = alloc_queues(qp);
+	qp_set_caps(qp, q);
+	err = qp_alloc_queues(qp);
 	if (!err)
 		err = xp_host_add(h, &qp->obj, XP_KIND_QP);
 	if (err)
 		return err;
-	err = create_in_engine(h, qp);
+	err = qp_create_in_engine(h, qp);
 	if (err)
 		xp_host_del(h, &qp->obj);
 	return err;
@@ -207,7 +208,7 @@ int xp_do_create_qp(struct xp_host *h, struct xp_call *call)
 {
 	const struct xr_create_qp_req *q = call->req;
 	struct xr_create_qp_rep rep = { 0 };
-	int err = check_caps(h, q);
+	int err = qp_check_caps(h, q);
 	struct xp_qp_object *qp;
 
 	if (err)
@@ -215,11 +216,11 @@ int xp_do_create_qp(struct xp_host *h, struct xp_call *call)
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
-	err = find_parents(h, qp, q);
+	err = qp_find_parents(h, qp, q);
 	if (!err)
-		err = build_qp(h, qp, q);
+		err = host_build_qp(h, qp, q);
 	if (err) {
-		free_qp(qp);
+		host_free_qp(qp);
 		return err;
 	}
 	rep.handle = qp->obj.handle;
@@ -258,7 +259,7 @@ static void send_posted(struct xp_host *h, struct xp_qp_object *qp)
 }
 
 /* The verdict on packets has the state of the QP. Entered. */
-static int mirror(struct xp_host *h, struct xp_qp_object *qp, struct xr_qp_entry *entry)
+static int qp_mirror(struct xp_host *h, struct xp_qp_object *qp, struct xr_qp_entry *entry)
 {
 	xt_qp_entry(qp->xt, entry);
 	if (entry->state == XR_QPS_RESET)
@@ -267,7 +268,7 @@ static int mirror(struct xp_host *h, struct xp_qp_object *qp, struct xr_qp_entry
 }
 
 /* The same for the verdict of the kernel */
-static int publish(struct xp_host *h, struct xp_qp_object *qp, const struct xr_qp_entry *entry)
+static int qp_publish(struct xp_host *h, struct xp_qp_object *qp, const struct xr_qp_entry *entry)
 {
 	if (entry->state != XR_QPS_RESET)
 		return xp_publish_qp(h, &qp->place, qp->qpn, entry, &qp->published);
@@ -284,8 +285,8 @@ static void end_unknown(struct xp_host *h, struct xp_qp_object *qp)
 	xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, h->now);
 }
 
-static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_modify_qp_req *q,
-		  const struct xt_path *path, uint32_t *state)
+static int qp_change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_modify_qp_req *q,
+		     const struct xt_path *path, uint32_t *state)
 {
 	struct xr_qp_entry entry;
 	struct xt_why why = { "" };
@@ -296,7 +297,7 @@ static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_mo
 	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
 		xt_qp_set_burst(qp->xt, q->max_burst);
 	if (!err) {
-		err = mirror(h, qp, &entry);
+		err = qp_mirror(h, qp, &entry);
 		if (err)
 			end_unknown(h, qp);
 	} else if (xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why)) {
@@ -307,7 +308,7 @@ static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_mo
 	xp_host_leave(h);
 	if (err)
 		return err;
-	err = publish(h, qp, &entry);
+	err = qp_publish(h, qp, &entry);
 	if (!err)
 		return 0;
 	xp_host_enter(h);
@@ -319,8 +320,8 @@ static int change(struct xp_host *h, struct xp_qp_object *qp, const struct xr_mo
 }
 
 /* Finds the path of a QP to its peer. A QP of the same context is reached without packets. */
-static int find_path(struct xp_host *h, struct xp_qp_object *qp, const struct xr_modify_qp_req *q,
-		     struct xt_path *path)
+static int qp_find_path(struct xp_host *h, struct xp_qp_object *qp,
+			const struct xr_modify_qp_req *q, struct xt_path *path)
 {
 	struct xt_why why = { "" };
 	bool local;
@@ -366,11 +367,11 @@ int xp_do_modify_qp(struct xp_host *h, struct xp_call *call)
 	if (err)
 		return err;
 	if (req.attr_mask & IBV_QP_AV)
-		err = find_path(h, qp, &req, &path);
+		err = qp_find_path(h, qp, &req, &path);
 	else if (req.attr_mask & IBV_QP_STATE && req.attr.qp_state != XR_QPS_RTS)
 		send_posted(h, qp); /* the QP may leave RTS */
 	if (!err)
-		err = change(h, qp, &req, req.attr_mask & IBV_QP_AV ? &path : NULL, &rep.state);
+		err = qp_change(h, qp, &req, req.attr_mask & IBV_QP_AV ? &path : NULL, &rep.state);
 	if (!err)
 		xp_reply(call, &rep, sizeof(rep));
 	return err;
@@ -417,11 +418,11 @@ int xp_do_destroy_qp(struct xp_host *h, struct xp_call *call)
 	xt_qp_destroy(qp->xt);
 	xd_tables_del_qp(h->tables, qp->qpn);
 	rep.async_events = xp_event_end(h, &qp->async);
-	count_parents(h, qp, -1u);
+	qp_count_parents(h, qp, -1u);
 	xp_host_leave(h);
 	xp_unpublish_qp(h, &qp->place);
 	xp_host_del(h, &qp->obj);
-	free_qp(qp);
+	host_free_qp(qp);
 	xp_reply(call, &rep, sizeof(rep));
 	return 0;
 }

@@ -31,10 +31,12 @@ static const char *const kind_names[XP_KINDS] = {
 	[XP_KIND_XRCD] = "XRC domains",
 };
 
-static int claim(struct xp_host *h, uint32_t kind, uint32_t count, uint32_t give_back,
-		 uint32_t *claimed)
+static int reply_claim(struct xp_host *h, uint32_t kind, uint32_t count, uint32_t reply_give_back,
+		       uint32_t *claimed)
 {
-	const struct xr_claim_req req = { .kind = kind, .count = count, .give_back = give_back };
+	const struct xr_claim_req req = { .kind = kind,
+					  .count = count,
+					  .give_back = reply_give_back };
 	struct xr_claim_rep rep = { 0 };
 	int err = h->env.request(h->env.arg, XR_MSG_CLAIM, &req, sizeof(req), &rep, sizeof(rep));
 
@@ -51,7 +53,7 @@ static int claim_more(struct xp_host *h, uint32_t kind, uint32_t n)
 
 	if (n <= unused)
 		return 0;
-	err = claim(h, kind, n - unused, 0, &count);
+	err = reply_claim(h, kind, n - unused, 0, &count);
 	if (err)
 		return err;
 	if (count < n - unused || count > UINT32_MAX - claims->n[kind])
@@ -62,7 +64,7 @@ static int claim_more(struct xp_host *h, uint32_t kind, uint32_t n)
 }
 
 /* Keeps as many as a claim has got beyond what was needed, so that small needs have no request. */
-static void give_back(struct xp_host *h, uint32_t kind)
+static void reply_give_back(struct xp_host *h, uint32_t kind)
 {
 	struct xp_claims *claims = &h->claims;
 	uint32_t unused = claims->n[kind] - h->objects.used[kind], count;
@@ -74,7 +76,7 @@ static void give_back(struct xp_host *h, uint32_t kind)
 	/* of the request that is served now */
 	memcpy(why, h->env.why, sizeof(why));
 	unused -= claims->spare[kind];
-	if (!claim(h, kind, 0, unused, &count))
+	if (!reply_claim(h, kind, 0, unused, &count))
 		claims->n[kind] -= unused;
 	memcpy(h->env.why, why, sizeof(why));
 }
@@ -98,7 +100,7 @@ void xp_host_del(struct xp_host *h, struct xp_object *obj)
 	if (!obj->handle)
 		return;
 	xp_object_del(&h->objects, obj);
-	give_back(h, kind);
+	reply_give_back(h, kind);
 }
 
 int xp_host_add_pages(struct xp_host *h, uint32_t n)
@@ -115,7 +117,7 @@ void xp_host_del_pages(struct xp_host *h, uint32_t n)
 	if (!n)
 		return;
 	xp_objects_count(&h->objects, XP_PAGES, -n);
-	give_back(h, XP_PAGES);
+	reply_give_back(h, XP_PAGES);
 }
 
 void xp_reply(struct xp_call *call, const void *rep, size_t len)

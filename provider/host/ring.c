@@ -27,7 +27,7 @@ struct xp_ring {
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
-static void *at(const struct xp_ring *r, uint32_t off)
+static void *host_at(const struct xp_ring *r, uint32_t off)
 {
 	return (uint8_t *)r->area + off;
 }
@@ -37,7 +37,7 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-static void *map(const struct xp_ring *r, size_t size, off_t off)
+static void *ring_map(const struct xp_ring *r, size_t size, off_t off)
 {
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd, off);
 }
@@ -48,18 +48,18 @@ static int map_all(struct xp_ring *r, const struct io_uring_params *p)
 
 	r->size = larger(p->sq_off.array + p->sq_entries * sizeof(uint32_t),
 			 p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe));
-	r->area = map(r, r->size, IORING_OFF_SQ_RING);
-	r->sqe = map(r, ENTRIES * sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+	r->area = ring_map(r, r->size, IORING_OFF_SQ_RING);
+	r->sqe = ring_map(r, ENTRIES * sizeof(struct io_uring_sqe), IORING_OFF_SQES);
 	if (r->area == MAP_FAILED || r->sqe == MAP_FAILED)
 		return -errno;
-	r->sq_head = at(r, p->sq_off.head);
-	r->sq_tail = at(r, p->sq_off.tail);
+	r->sq_head = host_at(r, p->sq_off.head);
+	r->sq_tail = host_at(r, p->sq_off.tail);
 	r->sq_mask = p->sq_entries - 1;
-	r->cq_head = at(r, p->cq_off.head);
-	r->cq_tail = at(r, p->cq_off.tail);
+	r->cq_head = host_at(r, p->cq_off.head);
+	r->cq_tail = host_at(r, p->cq_off.tail);
 	r->cq_mask = p->cq_entries - 1;
-	r->cqe = at(r, p->cq_off.cqes);
-	array = at(r, p->sq_off.array);
+	r->cqe = host_at(r, p->cq_off.cqes);
+	array = host_at(r, p->sq_off.array);
 	for (uint32_t i = 0; i < p->sq_entries; i++)
 		array[i] = i;
 	return 0;
@@ -109,13 +109,14 @@ void xp_ring_give_back(struct xp_ring *r, int nothing)
 
 /* ---- calls -------------------------------------------------------------------------------- */
 
-static int enter(const struct xp_ring *r, uint32_t submit, uint32_t wait)
+static int ring_enter(const struct xp_ring *r, uint32_t ring_submit, uint32_t wait)
 {
-	return (int)syscall(SYS_io_uring_enter, r->fd, submit, wait,
+	return (int)syscall(SYS_io_uring_enter, r->fd, ring_submit, wait,
 			    wait ? IORING_ENTER_GETEVENTS : 0, NULL, 0);
 }
 
-static void prepare(struct xp_ring *r, uint8_t op, uint32_t number, struct mmsghdr *msg, uint32_t n)
+static void ring_prepare(struct xp_ring *r, uint8_t op, uint32_t number, struct mmsghdr *msg,
+			 uint32_t n)
 {
 	uint32_t tail = *r->sq_tail;
 
@@ -147,13 +148,13 @@ static uint32_t take_results(struct xp_ring *r, uint32_t n)
 }
 
 /* Submits what is prepared. Returns how many operations the kernel has taken. */
-static uint32_t submit(struct xp_ring *r, uint32_t n)
+static uint32_t ring_submit(struct xp_ring *r, uint32_t n)
 {
 	uint32_t taken = 0;
 	int done;
 
 	while (taken < n) {
-		done = enter(r, n - taken, 0);
+		done = ring_enter(r, n - taken, 0);
 		if (!done || (done < 0 && errno != EINTR))
 			break;
 		taken += done > 0 ? (uint32_t)done : 0;
@@ -168,24 +169,25 @@ static uint32_t submit(struct xp_ring *r, uint32_t n)
  * Executes an operation for n messages. The results are in r->result[] then: bytes, or a negative
  * error, also for those that the kernel has not taken.
  */
-static void execute(struct xp_ring *r, uint8_t op, uint32_t number, struct mmsghdr *msg, uint32_t n)
+static void ring_execute(struct xp_ring *r, uint8_t op, uint32_t number, struct mmsghdr *msg,
+			 uint32_t n)
 {
 	uint32_t taken, got;
 
-	prepare(r, op, number, msg, n);
+	ring_prepare(r, op, number, msg, n);
 	errno = EAGAIN;
-	taken = submit(r, n);
+	taken = ring_submit(r, n);
 	for (uint32_t i = taken; i < n; i++)
 		r->result[i] = -errno;
 	got = take_results(r, n);
-	while (got < taken && (enter(r, 0, taken - got) >= 0 || errno == EINTR))
+	while (got < taken && (ring_enter(r, 0, taken - got) >= 0 || errno == EINTR))
 		got += take_results(r, n);
 }
 
 /* ---- receiving ---------------------------------------------------------------------------- */
 
 /* `to` is empty, and `from` is so then: it has the lengths of its room again. */
-static void move(struct mmsghdr *to, struct mmsghdr *from)
+static void ring_move(struct mmsghdr *to, struct mmsghdr *from)
 {
 	struct msghdr *t = &to->msg_hdr, *f = &from->msg_hdr;
 	const struct msghdr room = *t;
@@ -206,19 +208,19 @@ static void move(struct mmsghdr *to, struct mmsghdr *from)
  * after an earlier one found none. It is moved to the front. All messages have one buffer of the
  * same size.
  */
-static int receive(void *arg, uint32_t number, struct mmsghdr *msg, unsigned int n)
+static int ring_receive(void *arg, uint32_t number, struct mmsghdr *msg, unsigned int n)
 {
 	struct xp_ring *r = arg;
 	int got = 0;
 
 	n = n < ENTRIES ? n : ENTRIES;
-	execute(r, IORING_OP_RECVMSG, number, msg, n);
+	ring_execute(r, IORING_OP_RECVMSG, number, msg, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (r->result[i] < 0)
 			continue;
 		msg[i].msg_len = (unsigned int)r->result[i];
 		if ((uint32_t)got < i)
-			move(&msg[got], &msg[i]);
+			ring_move(&msg[got], &msg[i]);
 		got++;
 	}
 	if (got)
@@ -230,7 +232,7 @@ static int receive(void *arg, uint32_t number, struct mmsghdr *msg, unsigned int
 /* ---- sending ------------------------------------------------------------------------------ */
 
 /* Messages from the first one on that were not sent yet */
-static uint32_t unsent(const struct mmsghdr *msg, uint32_t n)
+static uint32_t ring_unsent(const struct mmsghdr *msg, uint32_t n)
 {
 	uint32_t i = 0;
 
@@ -239,13 +241,13 @@ static uint32_t unsent(const struct mmsghdr *msg, uint32_t n)
 	return i;
 }
 
-static int transmit(void *arg, uint32_t number, struct mmsghdr *msg, unsigned int n)
+static int ring_transmit(void *arg, uint32_t number, struct mmsghdr *msg, unsigned int n)
 {
 	struct xp_ring *r = arg;
 	uint32_t sent = 0;
 
-	n = unsent(msg, n);
-	execute(r, IORING_OP_SENDMSG, number, msg, n);
+	n = ring_unsent(msg, n);
+	ring_execute(r, IORING_OP_SENDMSG, number, msg, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (r->result[i] < 0)
 			continue;
@@ -264,7 +266,7 @@ static void close_ring(void *arg)
 }
 
 const struct xd_udp_calls xp_ring_calls = {
-	.receive = receive,
-	.send = transmit,
+	.receive = ring_receive,
+	.send = ring_transmit,
 	.close = close_ring,
 };

@@ -61,7 +61,7 @@
 #define TX_RETRY_NS 100000
 
 /* Before anything else that the holder of the lock does */
-static void begin(struct xp_host *h)
+static void rounds_begin(struct xp_host *h)
 {
 	h->now = xp_host_clock();
 	__atomic_store_n(&h->entered, h->now, __ATOMIC_RELAXED);
@@ -75,7 +75,7 @@ static bool is_rung(const struct xp_host *h)
 	return __atomic_load_n(&h->doorbell->bits0, __ATOMIC_SEQ_CST);
 }
 
-static uint64_t take(__u64 *word)
+static uint64_t rounds_take(__u64 *word)
 {
 	return __atomic_exchange_n(word, 0, __ATOMIC_SEQ_CST);
 }
@@ -83,16 +83,16 @@ static uint64_t take(__u64 *word)
 /* Words are cleared from the top level down, see ring.h. */
 static void answer_doorbells(struct xp_host *h)
 {
-	__u64 bits0 = take(&h->doorbell->bits0), bits1, bits2;
+	__u64 bits0 = rounds_take(&h->doorbell->bits0), bits1, bits2;
 
 	while (bits0) {
 		uint32_t middle = xr_next_bit(&bits0);
 
-		bits1 = take(&h->doorbell->bits1[middle]);
+		bits1 = rounds_take(&h->doorbell->bits1[middle]);
 		while (bits1) {
 			uint32_t leaf = middle * 64 + xr_next_bit(&bits1);
 
-			bits2 = take(&h->doorbell->bits2[leaf]);
+			bits2 = rounds_take(&h->doorbell->bits2[leaf]);
 			while (bits2) {
 				uint32_t slot = leaf * 64 + xr_next_bit(&bits2);
 
@@ -108,7 +108,7 @@ static void note_received(struct xp_host *h)
 	__atomic_store_n(&h->received, h->received + 1, __ATOMIC_RELAXED);
 }
 
-static unsigned int receive(struct xp_host *h)
+static unsigned int rounds_receive(struct xp_host *h)
 {
 	unsigned int total = 0, n, i;
 
@@ -134,7 +134,7 @@ static unsigned int receive(struct xp_host *h)
 }
 
 /* Lets the engine send until it has nothing more, or the kernel takes no more. */
-static void run(struct xp_host *h)
+static void rounds_run(struct xp_host *h)
 {
 	uint64_t next;
 	int turn = 0;
@@ -162,7 +162,7 @@ static void set_held(struct xp_host *h, bool held)
 	__atomic_store_n(&h->held, held, __ATOMIC_RELAXED);
 }
 
-static void send_all(struct xp_host *h)
+static void rounds_send_all(struct xp_host *h)
 {
 	uint64_t again = h->now + TX_RETRY_NS;
 
@@ -214,29 +214,29 @@ static void end_series(struct xp_host *h)
  * hold: ACKs of packets that this round receives may wait. keep: so long, if the program usually
  * answers; otherwise until the next round. Returns the number of packets received.
  */
-static unsigned int do_round(struct xp_host *h, bool hold, uint64_t keep)
+static unsigned int rounds_do_round(struct xp_host *h, bool hold, uint64_t keep)
 {
 	bool rung = is_rung(h), was_held = h->held;
 	unsigned int n;
 
 	__atomic_store_n(&h->rounds, h->rounds + 1, __ATOMIC_SEQ_CST);
-	begin(h);
+	rounds_begin(h);
 	xp_reader_polls(&h->reader);
 	if (rung) {
 		xp_reader_sends(&h->reader, false);
 		answer_doorbells(h);
 	}
-	n = receive(h);
+	n = rounds_receive(h);
 	if (n)
 		h->received_at = h->now;
 	if (n || rung || h->refused || h->now >= h->next)
-		run(h);
+		rounds_run(h);
 	h->refused = false;
 	end_series(h);
 	hold = (n && !was_held && hold) || keeps(h, keep, n);
 	set_held(h, hold && !rung && may_hold(h) && xd_udp_queued(h->socket));
 	if (!h->held)
-		send_all(h);
+		rounds_send_all(h);
 	else if (!was_held)
 		h->held_at = h->now;
 	__atomic_store_n(&h->rounds, h->rounds + 1, __ATOMIC_SEQ_CST);
@@ -281,7 +281,7 @@ static uint64_t cover(struct xp_host *h, uint64_t most, bool work)
 }
 
 /* It has received. */
-static void note_poll(struct xp_host *h, uint64_t most, bool work)
+static void rounds_note_poll(struct xp_host *h, uint64_t most, bool work)
 {
 	uint64_t end = cover(h, most, work);
 
@@ -294,20 +294,20 @@ static void do_posted(struct xp_host *h, bool late)
 {
 	bool polls;
 
-	begin(h);
+	rounds_begin(h);
 	__atomic_store_n(&h->active, h->now, __ATOMIC_RELAXED);
 	note_answer(h);
 	xp_reader_sends(&h->reader, late);
 	answer_doorbells(h);
 	polls = h->now > h->polled + RECEIVE_NS;
 	if (polls)
-		receive(h);
-	run(h);
-	send_all(h);
+		rounds_receive(h);
+	rounds_run(h);
+	rounds_send_all(h);
 	if (pthread_equal(pthread_self(), h->thread))
 		return;
 	if (polls)
-		note_poll(h, XP_COVER_NS, true);
+		rounds_note_poll(h, XP_COVER_NS, true);
 	else
 		cover(h, XP_COVER_NS, true);
 }
@@ -364,7 +364,7 @@ static void unlock(struct xp_host *h)
  * A thread that rang a doorbell and found the lock taken relies on its holder: that one looks at
  * the doorbells after it has unlocked.
  */
-static void leave(struct xp_host *h)
+static void rounds_leave(struct xp_host *h)
 {
 	int n = FOR_OTHERS;
 
@@ -407,26 +407,26 @@ static bool is_wanted(const struct xp_host *h)
 void xp_host_enter(struct xp_host *h)
 {
 	lock_for_request(h);
-	begin(h);
+	rounds_begin(h);
 	/* of memory that the program may free after this call */
 	xd_udp_complete(xd_udp_of(h->socket));
 }
 
 void xp_host_leave(struct xp_host *h)
 {
-	run(h);
-	send_all(h);
-	leave(h);
+	rounds_run(h);
+	rounds_send_all(h);
+	rounds_leave(h);
 }
 
 void xp_host_leave_quietly(struct xp_host *h)
 {
-	leave(h);
+	rounds_leave(h);
 }
 
 void xp_host_round(struct xp_host *h)
 {
-	do_round(h, false, 0);
+	rounds_do_round(h, false, 0);
 }
 
 void xp_host_send_waiting(struct xp_host *h)
@@ -436,7 +436,7 @@ void xp_host_send_waiting(struct xp_host *h)
 	if (is_rung(h))
 		do_posted(h, true);
 	else if (h->held)
-		send_all(h);
+		rounds_send_all(h);
 }
 
 /* ---- threads of the program --------------------------------------------------------------- */
@@ -472,7 +472,7 @@ void xp_host_kick(struct xp_host *h)
 		return;
 	if (try_enter(h)) {
 		do_posted(h, false);
-		leave(h);
+		rounds_leave(h);
 	}
 	errno = saved;
 }
@@ -483,7 +483,7 @@ static void open_inbox(struct xp_host *h)
 	h->nearby.way.open = true;
 }
 
-static void close_inbox(struct xp_host *h)
+static void rounds_close_inbox(struct xp_host *h)
 {
 	xp_inbox_close(&h->nearby.inbox);
 	h->nearby.way.open = false;
@@ -498,9 +498,9 @@ static unsigned int last_rounds(struct xp_host *h, bool hold, uint64_t keep)
 {
 	unsigned int total = 0;
 
-	close_inbox(h);
+	rounds_close_inbox(h);
 	for (int i = 0; i < LAST_ROUNDS; i++) {
-		total += do_round(h, hold, keep);
+		total += rounds_do_round(h, hold, keep);
 		if (!xd_socket_pending(h->socket))
 			return total;
 	}
@@ -543,10 +543,10 @@ bool xp_host_poll(struct xp_host *h)
 		xp_cover_miss(&h->cover, xp_host_clock(), XP_COVER_NS);
 		return false;
 	}
-	n = do_round(h, true, keep_ns(h));
+	n = rounds_do_round(h, true, keep_ns(h));
 	open_or_close_inbox(h);
-	note_poll(h, XP_COVER_NS, n);
-	leave(h);
+	rounds_note_poll(h, XP_COVER_NS, n);
+	rounds_leave(h);
 	errno = saved;
 	return true;
 }
@@ -560,7 +560,7 @@ int xp_host_take_event(struct xp_host *h, struct xp_channel_object *ch,
 
 	if (!err && xp_reader_took(&h->reader, xp_host_clock()) && try_enter(h)) {
 		do_posted(h, false);
-		leave(h);
+		rounds_leave(h);
 	}
 	return err;
 }
@@ -592,12 +592,12 @@ bool xp_host_poll_channel(struct xp_host *h, struct xp_channel_object *ch, bool 
 	if (entered) {
 		h->takes = ch;
 		n = watches ? last_rounds(h, h->answers, keep_ns(h))
-			    : do_round(h, true, keep_ns(h));
+			    : rounds_do_round(h, true, keep_ns(h));
 		if (!watches)
 			open_or_close_inbox(h);
 		h->takes = NULL;
-		note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
-		leave(h);
+		rounds_note_poll(h, watches ? XP_WATCH_NS : XP_COVER_NS, n);
+		rounds_leave(h);
 	}
 	errno = saved;
 	return entered || done;
@@ -626,9 +626,9 @@ static void wait_round(struct xp_host *h, struct xp_channel_object *ch)
 		h->takes = ch;
 		last_rounds(h, false, 0);
 		h->takes = NULL;
-		note_poll(h, XP_WATCH_NS, true);
+		rounds_note_poll(h, XP_WATCH_NS, true);
 	}
-	leave(h);
+	rounds_leave(h);
 	errno = saved;
 }
 
@@ -678,13 +678,13 @@ int xp_host_progress_round(struct xp_host *h, bool spins, bool *held)
 	if (!try_enter(h))
 		return -1;
 	if (spins) {
-		n = do_round(h, h->answers, XP_ANSWER_NS);
+		n = rounds_do_round(h, h->answers, XP_ANSWER_NS);
 		open_inbox(h);
 	} else {
 		n = last_rounds(h, h->answers, XP_ANSWER_NS);
 	}
 	*held = h->held;
-	leave(h);
+	rounds_leave(h);
 	return (int)n;
 }
 
@@ -702,8 +702,8 @@ bool xp_host_send_left(struct xp_host *h, bool late)
 	if (is_rung(h))
 		do_posted(h, late);
 	else if (h->held && xp_host_clock() > h->held_at + XP_ANSWER_NS)
-		send_all(h);
+		rounds_send_all(h);
 	left = h->held;
-	leave(h);
+	rounds_leave(h);
 	return left;
 }

@@ -11,7 +11,7 @@
 /* ---- create ------------------------------------------------------------------------------- */
 
 /* n: 1 or -1 */
-static void count_parents(struct xp_host *h, const struct xp_srq_object *srq, uint32_t n)
+static void srq_count_parents(struct xp_host *h, const struct xp_srq_object *srq, uint32_t n)
 {
 	srq->pd->obj.refs += n;
 	if (!srq->xrcd)
@@ -24,7 +24,7 @@ static void count_parents(struct xp_host *h, const struct xp_srq_object *srq, ui
 }
 
 /* An XRC SRQ has a number, by which requesters name it. */
-static int give_number(struct xp_host *h, struct xp_srq_object *srq)
+static int host_give_number(struct xp_host *h, struct xp_srq_object *srq)
 {
 	uint32_t slot;
 	bool given;
@@ -40,7 +40,8 @@ static int give_number(struct xp_host *h, struct xp_srq_object *srq)
 	return given ? 0 : -ENOMEM;
 }
 
-static int build(struct xp_host *h, struct xp_srq_object *srq, const struct xr_create_srq_req *q)
+static int srq_build(struct xp_host *h, struct xp_srq_object *srq,
+		     const struct xr_create_srq_req *q)
 {
 	uint32_t depth = xr_pow2_roundup(q->max_wr), max_sge = q->max_sge ? q->max_sge : 1;
 	int err;
@@ -52,7 +53,7 @@ static int build(struct xp_host *h, struct xp_srq_object *srq, const struct xr_c
 	srq->async = (struct xp_event_source){ .fd = h->env.lent.events, .cookie = q->cookie };
 	xt_srq_init(&srq->xt, srq->ring, depth, max_sge, srq->pd->number);
 	srq->xt.owner = srq;
-	err = give_number(h, srq);
+	err = host_give_number(h, srq);
 	if (err)
 		return err;
 	xp_host_enter(h);
@@ -61,11 +62,11 @@ static int build(struct xp_host *h, struct xp_srq_object *srq, const struct xr_c
 	return 0;
 }
 
-static void discard(struct xp_host *h, struct xp_srq_object *srq)
+static void srq_discard(struct xp_host *h, struct xp_srq_object *srq)
 {
 	xp_host_del(h, &srq->obj);
 	xp_shared_free(srq->ring, srq->ring_size);
-	count_parents(h, srq, -1u);
+	srq_count_parents(h, srq, -1u);
 	free(srq);
 }
 
@@ -90,10 +91,10 @@ int xp_do_create_srq(struct xp_host *h, struct xp_call *call)
 	srq->pd = pd;
 	srq->xrcd = xrcd;
 	srq->cq = xrcd ? cq : NULL;
-	count_parents(h, srq, 1);
-	err = build(h, srq, q);
+	srq_count_parents(h, srq, 1);
+	err = srq_build(h, srq, q);
 	if (err) {
-		discard(h, srq);
+		srq_discard(h, srq);
 		return err;
 	}
 	rep.handle = srq->obj.handle;
@@ -107,8 +108,8 @@ int xp_do_create_srq(struct xp_host *h, struct xp_call *call)
 
 /* ---- modify and query --------------------------------------------------------------------- */
 
-static int check_modify(struct xp_host *h, const struct xp_srq_object *srq,
-			const struct xr_modify_srq_req *q)
+static int host_check_modify(struct xp_host *h, const struct xp_srq_object *srq,
+			     const struct xr_modify_srq_req *q)
 {
 	uint32_t max_wr = srq->xt.depth;
 
@@ -125,7 +126,7 @@ static int check_modify(struct xp_host *h, const struct xp_srq_object *srq,
 	return 0;
 }
 
-static int resize(struct xp_host *h, struct xp_srq_object *srq, uint32_t max_wr)
+static int host_resize(struct xp_host *h, struct xp_srq_object *srq, uint32_t max_wr)
 {
 	struct xt_srq_move move;
 	size_t size;
@@ -161,9 +162,9 @@ int xp_do_modify_srq(struct xp_host *h, struct xp_call *call)
 
 	if (!srq)
 		return -ENOENT;
-	err = check_modify(h, srq, q);
+	err = host_check_modify(h, srq, q);
 	if (!err && q->mask & IBV_SRQ_MAX_WR)
-		err = resize(h, srq, xr_pow2_roundup(q->max_wr));
+		err = host_resize(h, srq, xr_pow2_roundup(q->max_wr));
 	if (err)
 		return err;
 	if (q->mask & IBV_SRQ_LIMIT) {
@@ -215,7 +216,7 @@ int xp_do_destroy_srq(struct xp_host *h, struct xp_call *call)
 		xt_numbers_del(h->shared.srqs, srq->xt.number);
 	rep.async_events = xp_event_end(h, &srq->async);
 	xp_host_leave_quietly(h);
-	discard(h, srq);
+	srq_discard(h, srq);
 	xp_reply(call, &rep, sizeof(rep));
 	return 0;
 }

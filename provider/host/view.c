@@ -51,7 +51,7 @@ static const struct {
 };
 
 /* Returns the index of a free record plus 1, 0: there is none. */
-static uint32_t take(struct xp_view *view, enum xr_view_list list, struct xp_object *obj)
+static uint32_t view_take(struct xp_view *view, enum xr_view_list list, struct xp_object *obj)
 {
 	struct xp_view_table *t = &view->table[list];
 	__u32 *end = &view->v->head.end[list];
@@ -69,7 +69,7 @@ static uint32_t take(struct xp_view *view, enum xr_view_list list, struct xp_obj
 	return index + 1;
 }
 
-static void give(struct xp_view *view, enum xr_view_list list, uint32_t index)
+static void view_give(struct xp_view *view, enum xr_view_list list, uint32_t index)
 {
 	struct xp_view_table *t = &view->table[list];
 	__u32 *end = &view->v->head.end[list];
@@ -84,7 +84,7 @@ static void give(struct xp_view *view, enum xr_view_list list, uint32_t index)
 }
 
 /* Stores a record whose first member is the sequence word. */
-static void store(void *to, const void *from, size_t size)
+static void view_store(void *to, const void *from, size_t size)
 {
 	__u32 *seq = to;
 
@@ -99,17 +99,17 @@ static void store_record(struct xp_view *view, enum xr_view_list list, uint32_t 
 {
 	size_t size = rooms[list].size;
 
-	store((char *)view->v + rooms[list].off + index * size, r, size);
+	view_store((char *)view->v + rooms[list].off + index * size, r, size);
 }
 
 /* ---- contents of records ------------------------------------------------------------------- */
 
-static uint32_t handle_of(const struct xp_object *obj)
+static uint32_t view_handle_of(const struct xp_object *obj)
 {
 	return obj ? obj->handle : 0;
 }
 
-static uint32_t number_of(const struct xp_pd *pd)
+static uint32_t view_number_of(const struct xp_pd *pd)
 {
 	return pd ? pd->number : 0;
 }
@@ -127,10 +127,10 @@ static void fill_identity(struct xr_view_qp *r, const struct xp_qp_object *qp)
 {
 	r->qpn = qp->qpn;
 	r->type = qp->type;
-	r->pd = number_of(qp->pd);
-	r->send_cq = handle_of(qp->send_cq ? &qp->send_cq->obj : NULL);
-	r->recv_cq = handle_of(qp->recv_cq ? &qp->recv_cq->obj : NULL);
-	r->srq = handle_of(qp->srq ? &qp->srq->obj : NULL);
+	r->pd = view_number_of(qp->pd);
+	r->send_cq = view_handle_of(qp->send_cq ? &qp->send_cq->obj : NULL);
+	r->recv_cq = view_handle_of(qp->recv_cq ? &qp->recv_cq->obj : NULL);
+	r->srq = view_handle_of(qp->srq ? &qp->srq->obj : NULL);
 	r->sq_depth = qp->max_send_wr;
 	r->rq_depth = qp->max_recv_wr;
 	r->created = qp->obj.created;
@@ -181,7 +181,7 @@ static void fill_stats(struct xr_view_qp *r, const struct xt_qp *qp)
 	fill_failure(&r->failure, &s.failure, 0);
 }
 
-static void fill_qp(const struct xp_host *h, const struct xp_object *obj, union record *r)
+static void view_fill_qp(const struct xp_host *h, const struct xp_object *obj, union record *r)
 {
 	const struct xp_qp_object *qp = (const void *)obj;
 
@@ -191,7 +191,7 @@ static void fill_qp(const struct xp_host *h, const struct xp_object *obj, union 
 	fill_stats(&r->qp, qp->xt);
 }
 
-static void fill_srq(const struct xp_host *h, const struct xp_object *obj, union record *r)
+static void view_fill_srq(const struct xp_host *h, const struct xp_object *obj, union record *r)
 {
 	const struct xp_srq_object *srq = (const void *)obj;
 	const struct xt_srq *xt = &srq->xt;
@@ -200,15 +200,15 @@ static void fill_srq(const struct xp_host *h, const struct xp_object *obj, union
 	(void)h;
 	r->srq = (struct xr_view_srq){
 		.srq = obj->handle,
-		.pd = number_of(srq->pd),
+		.pd = view_number_of(srq->pd),
 		.depth = xt->depth,
 		.limit = xt->limit,
 		.producer = __atomic_load_n(&xt->queue->producer, __ATOMIC_RELAXED),
 		.consumer = xt->consumer,
 		.qps = obj->refs,
 		.number = xt->number,
-		.xrcd = handle_of(srq->xrcd ? &srq->xrcd->obj : NULL),
-		.cq = handle_of(srq->cq ? &srq->cq->obj : NULL),
+		.xrcd = view_handle_of(srq->xrcd ? &srq->xrcd->obj : NULL),
+		.cq = view_handle_of(srq->cq ? &srq->cq->obj : NULL),
 		.dead = xt->dead,
 		.created = obj->created,
 		.receives = xt->taken,
@@ -228,7 +228,7 @@ static void fill_cq(const struct xp_host *h, const struct xp_object *obj, union 
 		.depth = xt->depth,
 		.producer = xt->producer,
 		.consumer = __atomic_load_n(&xt->queue->consumer, __ATOMIC_RELAXED),
-		.channel = handle_of(cq->channel ? &cq->channel->obj : NULL),
+		.channel = view_handle_of(cq->channel ? &cq->channel->obj : NULL),
 		.overrun = xt->overrun,
 		.vector = cq->vector,
 		.references = obj->refs,
@@ -315,7 +315,7 @@ static void fill_ah(const struct xp_host *h, const struct xp_object *obj, union 
 	(void)h;
 	r->ah = (struct xr_view_ah){
 		.ah = obj->handle,
-		.pd = number_of(ah->pd),
+		.pd = view_number_of(ah->pd),
 		.gid_index = ah->gid_index,
 		.vlan = path->vlan,
 		.hop_limit = path->hop_limit,
@@ -366,8 +366,8 @@ static const struct {
 	void (*fill)(const struct xp_host *h, const struct xp_object *obj, union record *r);
 	enum xr_view_list list;
 } kinds[XP_KINDS] = {
-	[XP_KIND_QP] = { fill_qp, XR_VIEW_QP },
-	[XP_KIND_SRQ] = { fill_srq, XR_VIEW_SRQ },
+	[XP_KIND_QP] = { view_fill_qp, XR_VIEW_QP },
+	[XP_KIND_SRQ] = { view_fill_srq, XR_VIEW_SRQ },
 	[XP_KIND_CQ] = { fill_cq, XR_VIEW_CQ },
 	[XP_KIND_MR] = { fill_mr, XR_VIEW_MR },
 	[XP_KIND_MW] = { fill_mw, XR_VIEW_MW },
@@ -408,7 +408,7 @@ void xp_view_add(struct xp_host *h, struct xp_object *obj)
 	if (!h->view.v)
 		return;
 	obj->created = h->now;
-	obj->view = take(&h->view, kinds[obj->kind].list, obj);
+	obj->view = view_take(&h->view, kinds[obj->kind].list, obj);
 	xp_view_change(h, obj);
 }
 
@@ -422,7 +422,7 @@ void xp_view_remove(struct xp_host *h, struct xp_object *obj)
 	if (!obj->view)
 		return;
 	store_record(&h->view, list, obj->view - 1, &none);
-	give(&h->view, list, obj->view - 1);
+	view_give(&h->view, list, obj->view - 1);
 	obj->view = 0;
 	note_change(h, obj);
 }
@@ -452,7 +452,7 @@ void xp_view_store_sums(struct xp_host *h)
 	s.tx_refused = stats.tx_refused;
 	s.tx_by_memory = stats.tx_by_memory;
 	xp_faults_hits(h, &s);
-	store(&h->view.v->head.sums, &s, sizeof(s));
+	view_store(&h->view.v->head.sums, &s, sizeof(s));
 }
 
 /* The first lists have counters. Returns false when it has passed all their records. */

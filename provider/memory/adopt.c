@@ -87,7 +87,7 @@ static bool adoptable(const struct xp_mapping *m, uint64_t start, uint64_t end, 
 /* ---- intervals with files ------------------------------------------------------ */
 
 /* Splits the interval at addr. Needs room for one more. */
-static void split(uint64_t addr)
+static void adopt_split(uint64_t addr)
 {
 	struct xp_interval *tail = xp_intervals_split(&adopted, addr);
 
@@ -139,8 +139,8 @@ static int add_ref(struct xp_page_refs *refs, size_t i, uint64_t start, uint64_t
 
 	if (xp_intervals_reserve(&adopted, 2) || xp_page_refs_reserve(refs))
 		return -ENOMEM;
-	split(start);
-	split(end);
+	adopt_split(start);
+	adopt_split(end);
 	p = &adopted.at[xp_intervals_find(&adopted, start)];
 	p->refs++;
 	xp_file_get(p->file);
@@ -329,8 +329,8 @@ static int displace_at(uint64_t at, const struct xp_mapping *m)
 {
 	if (xp_intervals_reserve(&adopted, 2))
 		return -ENOMEM;
-	split(m->start);
-	split(m->end);
+	adopt_split(m->start);
+	adopt_split(m->end);
 	return displace(xp_intervals_find(&adopted, at));
 }
 

@@ -269,11 +269,11 @@ struct leaving {
 };
 
 /* A part of it in one mapping */
-struct piece {
+struct convert_piece {
 	uint64_t start, end, offset;
 };
 
-static bool piece_in(const struct leaving *l, const struct xp_mapping *m, struct piece *p)
+static bool piece_in(const struct leaving *l, const struct xp_mapping *m, struct convert_piece *p)
 {
 	uint64_t end = m->offset + (m->end - m->start);
 
@@ -288,17 +288,17 @@ static bool piece_in(const struct leaving *l, const struct xp_mapping *m, struct
 }
 
 /* Keeps the current protection, which the program may have changed since the pages moved in. */
-static bool map_privately(const struct xp_mapping *m, const struct piece *p, int fd)
+static bool map_privately(const struct xp_mapping *m, const struct convert_piece *p, int fd)
 {
 	return map_over((void *)(uintptr_t)p->start, p->end - p->start, xp_protection(m),
 			MAP_PRIVATE | MAP_FIXED, fd, (off_t)p->offset) != MAP_FAILED;
 }
 
 /* A part that cannot be mapped privately stays shared, which does no harm. */
-static int map_piece(void *arg, const struct xp_mapping *m)
+static int convert_map_piece(void *arg, const struct xp_mapping *m)
 {
 	struct leaving *l = arg;
-	struct piece p;
+	struct convert_piece p;
 
 	if (!piece_in(l, m, &p))
 		return 0;
@@ -311,7 +311,7 @@ static int map_piece(void *arg, const struct xp_mapping *m)
 }
 
 /* Replaces each page by a private copy, and frees the file's page. */
-static void copy_pages(struct leaving *l, const struct piece *p)
+static void copy_pages(struct leaving *l, const struct convert_piece *p)
 {
 	uint64_t at, n;
 
@@ -327,7 +327,7 @@ static void copy_pages(struct leaving *l, const struct piece *p)
 static int copy_piece(void *arg, const struct xp_mapping *m)
 {
 	struct leaving *l = arg;
-	struct piece p;
+	struct convert_piece p;
 
 	if (!m->shared && piece_in(l, m, &p))
 		copy_pages(l, &p);
@@ -359,7 +359,7 @@ static int for_each_lost(xp_mapping_fn fn, const struct xp_mapping *m)
 static int map_lost(void *arg, const struct xp_mapping *m)
 {
 	lost.mappings++;
-	return for_each_lost(map_piece, m);
+	return for_each_lost(convert_map_piece, m);
 }
 
 static int copy_lost(void *arg, const struct xp_mapping *m)
@@ -396,7 +396,7 @@ void xp_move_out_lost(void)
 /* Reading the list takes some 0.3 us for each mapping, deregistration of a page 50 us. */
 #define MAPPINGS_PER_PAGE 8
 
-static void lose(const struct leaving *l)
+static void convert_lose(const struct leaving *l)
 {
 	struct leaving *more;
 
@@ -417,12 +417,12 @@ static void lose(const struct leaving *l)
 void xp_move_out(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
 	struct leaving l = { .file = f, .offset = offset, .length = length, .start = start };
-	const struct piece all = { start, start + length, offset };
+	const struct convert_piece all = { start, start + length, offset };
 	int err;
 
 	xp_file_free_deferred();
 	xp_steps_lock();
-	err = xp_mappings_walk(start, start + length, map_piece, &l);
+	err = xp_mappings_walk(start, start + length, convert_map_piece, &l);
 	xp_steps_unlock();
 	if (err || l.failed)
 		return;
@@ -430,12 +430,12 @@ void xp_move_out(uint64_t start, uint64_t length, struct xp_file *f, uint64_t of
 	if (l.in_place == length)
 		copy_pages(&l, &all);
 	else
-		lose(&l);
+		convert_lose(&l);
 }
 
 void xp_move_out_in_child(const struct xp_mapping *m)
 {
-	struct piece p = { m->start, m->end, m->offset };
+	struct convert_piece p = { m->start, m->end, m->offset };
 	struct xp_file *f = xp_file_find(m->dev, m->inode);
 
 	/* After MADV_DONTFORK, nothing is mapped here (ENOMEM). */

@@ -13,26 +13,27 @@
 #include "provider/memory/convert.h"
 #include "provider/memory/discard.h"
 
-struct range {
+struct discard_range {
 	uint64_t start, end;
 };
 
 /* Programs do that for a page or two. */
 #define MAX_WIPED 64
-static struct range wiped[MAX_WIPED]; /* by MADV_WIPEONFORK; atomic, `end` is stored last */
-static unsigned int nwiped;	      /* atomic; more than MAX_WIPED: too many to be known */
+static struct discard_range wiped[MAX_WIPED]; /* by MADV_WIPEONFORK; atomic, `end` is stored last */
+static unsigned int nwiped; /* atomic; more than MAX_WIPED: too many to be known */
 
-static struct range pages_of(uint64_t start, uint64_t length)
+static struct discard_range discard_pages_of(uint64_t start, uint64_t length)
 {
 	uint64_t page = xp_page_size();
 
-	return (struct range){ start, start + ((length + page - 1) & ~(page - 1)) };
+	return (struct discard_range){ start, start + ((length + page - 1) & ~(page - 1)) };
 }
 
 /* The part of it in mapping m */
-static struct range part_of(const struct range *r, const struct xp_mapping *m)
+static struct discard_range discard_part_of(const struct discard_range *r,
+					    const struct xp_mapping *m)
 {
-	return (struct range){
+	return (struct discard_range){
 		r->start > m->start ? r->start : m->start,
 		r->end < m->end ? r->end : m->end,
 	};
@@ -40,7 +41,7 @@ static struct range part_of(const struct range *r, const struct xp_mapping *m)
 
 bool xp_discard_concerns(uint64_t start, uint64_t length)
 {
-	struct range r = pages_of(start, length);
+	struct discard_range r = discard_pages_of(start, length);
 
 	return !(start & (xp_page_size() - 1)) && r.end > start &&
 	       xp_granules_have(&xp_adopted_ever, start, r.end);
@@ -48,7 +49,7 @@ bool xp_discard_concerns(uint64_t start, uint64_t length)
 
 static int walk(uint64_t start, uint64_t length, xp_mapping_fn fn)
 {
-	struct range r = pages_of(start, length);
+	struct discard_range r = discard_pages_of(start, length);
 	int err, cancel = xp_cancel_off();
 
 	xp_steps_lock();
@@ -59,10 +60,10 @@ static int walk(uint64_t start, uint64_t length, xp_mapping_fn fn)
 }
 
 /* Maps new anonymous memory over part of m. */
-static int renew(const struct range *r, const struct xp_mapping *m)
+static int renew(const struct discard_range *r, const struct xp_mapping *m)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-	struct range part = part_of(r, m);
+	struct discard_range part = discard_part_of(r, m);
 	long p = syscall(SYS_mmap, part.start, part.end - part.start, xp_protection(m), flags, -1,
 			 0);
 
@@ -81,7 +82,7 @@ int xp_discard(uint64_t start, uint64_t length)
 
 static int free_part(void *arg, const struct xp_mapping *m)
 {
-	struct range part = part_of(arg, m);
+	struct discard_range part = discard_part_of(arg, m);
 
 	if (m->adopted)
 		return m->shared ? 0 : renew(arg, m);
@@ -103,9 +104,9 @@ bool xp_has_adopted(uint64_t start, uint64_t length)
 	return walk(start, length, find_adopted) == 1;
 }
 
-static bool is_known(const struct range *r)
+static bool is_known(const struct discard_range *r)
 {
-	const struct range *w;
+	const struct discard_range *w;
 
 	for (w = wiped; w < wiped + MAX_WIPED; w++)
 		if (__atomic_load_n(&w->end, __ATOMIC_ACQUIRE) >= r->end &&
@@ -116,7 +117,7 @@ static bool is_known(const struct range *r)
 
 void xp_keep_wiped(uint64_t start, uint64_t length)
 {
-	struct range r = pages_of(start, length);
+	struct discard_range r = discard_pages_of(start, length);
 	unsigned int i;
 
 	if (r.end == r.start || is_known(&r))
@@ -130,7 +131,7 @@ void xp_keep_wiped(uint64_t start, uint64_t length)
 
 bool xp_is_wiped(uint64_t start, uint64_t end)
 {
-	const struct range *w;
+	const struct discard_range *w;
 
 	if (__atomic_load_n(&nwiped, __ATOMIC_RELAXED) > MAX_WIPED)
 		return true;

@@ -16,7 +16,7 @@
 static int kept = -1;
 static struct stat identity; /* of the file */
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool own_memory_is_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -26,18 +26,18 @@ static bool is_kept(void)
 {
 	struct stat st;
 
-	return kept >= 0 && !fstat(kept, &st) && is_same(&st, &identity);
+	return kept >= 0 && !fstat(kept, &st) && own_memory_is_same(&st, &identity);
 }
 
 /* Returns true if it is of this process: vfork() may leave the parent a number of its child. */
-static bool is_own(void)
+static bool memory_is_own(void)
 {
 	struct stat st;
 
-	return is_kept() && !stat(OWN_MEMORY, &st) && is_same(&st, &identity);
+	return is_kept() && !stat(OWN_MEMORY, &st) && own_memory_is_same(&st, &identity);
 }
 
-static void in_child(void)
+static void own_memory_in_child(void)
 {
 	if (is_kept())
 		close(kept);
@@ -46,7 +46,7 @@ static void in_child(void)
 
 static void install_handler(void)
 {
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(NULL, NULL, own_memory_in_child);
 }
 
 static int open_now(void)
@@ -59,7 +59,7 @@ int xp_own_memory_open(void)
 	int fd = open_now();
 
 	if (fd < 0 && errno == EACCES) {
-		fd = is_own() ? fcntl(kept, F_DUPFD_CLOEXEC, 0) : -1;
+		fd = memory_is_own() ? fcntl(kept, F_DUPFD_CLOEXEC, 0) : -1;
 		return fd < 0 ? -EACCES : fd;
 	}
 	return fd < 0 ? -errno : fd;
@@ -70,7 +70,7 @@ void xp_own_memory_keep(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err = errno, fd;
 
-	if (!is_own()) {
+	if (!memory_is_own()) {
 		pthread_once(&once, install_handler);
 		fd = open_now();
 		kept = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_NUMBER);

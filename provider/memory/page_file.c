@@ -137,12 +137,12 @@ struct xp_file *xp_file_alloc(uint64_t start, uint64_t length, uint64_t *offset)
 /* ---- freeing pages ------------------------------------------------------------- */
 
 /* Pages to be freed once no child can have them mapped any more */
-struct range {
+struct page_file_range {
 	struct xp_file *file;
 	uint64_t offset, length;
 };
 
-static struct range *deferred;
+static struct page_file_range *deferred;
 static size_t ndeferred, deferred_room;
 static size_t next_deferred; /* the next one to look at */
 
@@ -152,7 +152,7 @@ static void punch(const struct xp_file *f, uint64_t offset, uint64_t length)
 }
 
 /* Returns true if a child or its descendant may have the range mapped: xp_files_before_fork() */
-static bool inherited(const struct xp_file *f, uint64_t offset, uint64_t length)
+static bool page_file_inherited(const struct xp_file *f, uint64_t offset, uint64_t length)
 {
 	struct flock l = { .l_type = F_WRLCK, .l_start = (off_t)offset, .l_len = (off_t)length };
 
@@ -161,7 +161,7 @@ static bool inherited(const struct xp_file *f, uint64_t offset, uint64_t length)
 
 static void defer(struct xp_file *f, uint64_t offset, uint64_t length)
 {
-	struct range *last = ndeferred ? &deferred[ndeferred - 1] : NULL, *more;
+	struct page_file_range *last = ndeferred ? &deferred[ndeferred - 1] : NULL, *more;
 
 	if (last && last->file == f && last->offset + last->length == offset) {
 		last->length += length;
@@ -174,7 +174,7 @@ static void defer(struct xp_file *f, uint64_t offset, uint64_t length)
 		deferred = more;
 		deferred_room = deferred_room * 2 + 8;
 	}
-	deferred[ndeferred++] = (struct range){ f, offset, length };
+	deferred[ndeferred++] = (struct page_file_range){ f, offset, length };
 	xp_file_get(f);
 }
 
@@ -182,7 +182,7 @@ void xp_file_free_pages(struct xp_file *f, uint64_t offset, uint64_t length)
 {
 	if (offset < f->kept)
 		return;
-	if (inherited(f, offset, length))
+	if (page_file_inherited(f, offset, length))
 		defer(f, offset, length);
 	else
 		punch(f, offset, length);
@@ -193,12 +193,12 @@ void xp_file_free_pages(struct xp_file *f, uint64_t offset, uint64_t length)
 
 void xp_file_free_deferred(void)
 {
-	struct range *r;
+	struct page_file_range *r;
 	int looks;
 
 	for (looks = 0; looks < LOOKS && ndeferred; looks++) {
 		r = &deferred[next_deferred++ % ndeferred];
-		if (inherited(r->file, r->offset, r->length))
+		if (page_file_inherited(r->file, r->offset, r->length))
 			continue;
 		punch(r->file, r->offset, r->length);
 		xp_file_put(r->file);

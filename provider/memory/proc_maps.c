@@ -16,7 +16,7 @@
 #include "provider/memory/page_file.h"
 #include "provider/memory/proc_maps.h"
 
-static bool starts_with(const char *path, const char *prefix)
+static bool proc_maps_starts_with(const char *path, const char *prefix)
 {
 	return !strncmp(path, prefix, strlen(prefix));
 }
@@ -32,14 +32,15 @@ static void classify(struct xp_mapping *m, const char *path)
 {
 	if (path[0] != '/') {
 		/* [vvar], [vdso] and similar belong to the kernel; [stack] grows. */
-		m->anonymous = !path[0] || starts_with(path, "[heap]") ||
-			       starts_with(path, "[anon:");
+		m->anonymous = !path[0] || proc_maps_starts_with(path, "[heap]") ||
+			       proc_maps_starts_with(path, "[anon:");
 		return;
 	}
-	m->adopted = starts_with(path, "/memfd:" XP_PAGE_FILE_NAME);
-	m->shmem = m->shared &&
-		   (starts_with(path, "/anon_hugepage") || starts_with(path, "/memfd:") ||
-		    starts_with(path, "/SYSV") || starts_with(path, "/dev/zero (deleted)"));
+	m->adopted = proc_maps_starts_with(path, "/memfd:" XP_PAGE_FILE_NAME);
+	m->shmem = m->shared && (proc_maps_starts_with(path, "/anon_hugepage") ||
+				 proc_maps_starts_with(path, "/memfd:") ||
+				 proc_maps_starts_with(path, "/SYSV") ||
+				 proc_maps_starts_with(path, "/dev/zero (deleted)"));
 }
 
 /* ---- single mappings ------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static void classify(struct xp_mapping *m, const char *path)
 /* A longer name is a path. Names of memfds are shorter: memfd_create(2). */
 #define NAME_SIZE 320
 
-static int query(int fd, struct xr_procmap_query *q, char *name)
+static int proc_maps_query(int fd, struct xr_procmap_query *q, char *name)
 {
 	struct xr_procmap_query in = *q;
 
@@ -66,7 +67,7 @@ static int query(int fd, struct xr_procmap_query *q, char *name)
 }
 
 /* Finds the mapping that contains addr, or the next one. Returns -ENOENT if there is none. */
-static int find(int fd, uint64_t addr, struct xp_mapping *m)
+static int memory_find(int fd, uint64_t addr, struct xp_mapping *m)
 {
 	struct xr_procmap_query q = {
 		.size = sizeof(q),
@@ -74,7 +75,7 @@ static int find(int fd, uint64_t addr, struct xp_mapping *m)
 		.addr = addr,
 	};
 	char name[NAME_SIZE];
-	int err = query(fd, &q, name);
+	int err = proc_maps_query(fd, &q, name);
 
 	if (err)
 		return err;
@@ -100,7 +101,7 @@ static int walk_by_query(int fd, uint64_t start, uint64_t end, xp_mapping_fn fn,
 	int err = 0;
 
 	while (!err && at < end) {
-		err = find(fd, at, &m);
+		err = memory_find(fd, at, &m);
 		if (err == -ENOENT || (!err && m.start >= end))
 			return 0;
 		at = m.end;
@@ -157,7 +158,7 @@ static int read_lines(int fd, line_fn fn, void *arg)
 }
 
 /* Parses a number and skips the character behind it. */
-static uint64_t number(char **at, int base)
+static uint64_t proc_maps_number(char **at, int base)
 {
 	uint64_t value = strtoull(*at, at, base);
 
@@ -166,7 +167,7 @@ static uint64_t number(char **at, int base)
 }
 
 /* "start-end perms offset major:minor inode   path" */
-static void parse_line(char *line, struct xp_mapping *m)
+static void memory_parse_line(char *line, struct xp_mapping *m)
 {
 	const char *perms = line + strcspn(line, " ") + 1;
 	unsigned int major;
@@ -176,14 +177,14 @@ static void parse_line(char *line, struct xp_mapping *m)
 	m->executable = perms[2] == 'x';
 	m->shared = perms[3] == 's';
 	line = (char *)perms + 5;
-	m->offset = number(&line, 16);
-	major = (unsigned int)number(&line, 16);
-	m->dev = makedev(major, (unsigned int)number(&line, 16));
-	m->inode = number(&line, 10);
+	m->offset = proc_maps_number(&line, 16);
+	major = (unsigned int)proc_maps_number(&line, 16);
+	m->dev = makedev(major, (unsigned int)proc_maps_number(&line, 16));
+	m->inode = proc_maps_number(&line, 10);
 	classify(m, line + strspn(line, " "));
 }
 
-struct walk {
+struct proc_maps_walk {
 	uint64_t start, end;
 	xp_mapping_fn fn;
 	void *arg;
@@ -192,25 +193,25 @@ struct walk {
 
 static int walk_line(void *arg, char *line)
 {
-	struct walk *w = arg;
+	struct proc_maps_walk *w = arg;
 	char *rest = line;
 	struct xp_mapping m = { 0 };
 
 	/* Most lines are outside the range: parse only their addresses. */
-	m.start = number(&rest, 16);
-	m.end = number(&rest, 16);
+	m.start = proc_maps_number(&rest, 16);
+	m.end = proc_maps_number(&rest, 16);
 	if (m.end <= w->start)
 		return 0;
 	if (m.start >= w->end)
 		return 1;
-	parse_line(line, &m);
+	memory_parse_line(line, &m);
 	w->result = w->fn(w->arg, &m);
 	return w->result;
 }
 
 static int walk_list(int fd, uint64_t start, uint64_t end, xp_mapping_fn fn, void *arg)
 {
-	struct walk w = { start, end, fn, arg, 0 };
+	struct proc_maps_walk w = { start, end, fn, arg, 0 };
 	int err = read_lines(fd, walk_line, &w);
 
 	return err < 0 ? err : w.result;
@@ -251,7 +252,7 @@ long xp_mappings_count(void)
 /* ---- files in memory ------------------------------------------------------------- */
 
 /* A line of mountinfo: "id parent major:minor ... - type source options" */
-static bool is_memory_mount(const char *line, uint64_t dev)
+static bool proc_maps_is_memory_mount(const char *line, uint64_t dev)
 {
 	const char *end = strstr(line, " - ");
 	unsigned int major, minor;
@@ -259,7 +260,8 @@ static bool is_memory_mount(const char *line, uint64_t dev)
 	if (!end || sscanf(line, "%*d %*d %u:%u", &major, &minor) != 2 ||
 	    makedev(major, minor) != dev)
 		return false;
-	return starts_with(end, " - tmpfs ") || starts_with(end, " - hugetlbfs ");
+	return proc_maps_starts_with(end, " - tmpfs ") ||
+	       proc_maps_starts_with(end, " - hugetlbfs ");
 }
 
 /*
@@ -274,7 +276,7 @@ static bool in_memory_mount(uint64_t dev)
 	size_t size = 0;
 
 	while (f && !found && getline(&line, &size, f) > 0)
-		found = is_memory_mount(line, dev);
+		found = proc_maps_is_memory_mount(line, dev);
 	free(line);
 	if (f)
 		fclose(f);
@@ -283,14 +285,14 @@ static bool in_memory_mount(uint64_t dev)
 
 /* ---- lists ----------------------------------------------------------------------- */
 
-struct list {
+struct proc_maps_list {
 	struct xp_mappings *list;
 	size_t room;
 };
 
-static int append(void *arg, const struct xp_mapping *m)
+static int proc_maps_append(void *arg, const struct xp_mapping *m)
 {
-	struct list *l = arg;
+	struct proc_maps_list *l = arg;
 	struct xp_mapping *more;
 
 	if (l->list->count == l->room) {
@@ -306,12 +308,12 @@ static int append(void *arg, const struct xp_mapping *m)
 
 int xp_mappings_read(uint64_t start, uint64_t end, struct xp_mappings *list)
 {
-	struct list l = { .list = list };
+	struct proc_maps_list l = { .list = list };
 	struct xp_mapping *m;
 	int err;
 
 	*list = (struct xp_mappings){ 0 };
-	err = xp_mappings_walk(start, end, append, &l);
+	err = xp_mappings_walk(start, end, proc_maps_append, &l);
 	if (err) {
 		free(list->at);
 		*list = (struct xp_mappings){ 0 };

@@ -115,7 +115,7 @@ static bool has_hole(const struct xp_range *r)
  * Brings the pages into memory, as the kernel does for other devices. That may wait for a thread of
  * the program that handles a userfaultfd, so no lock is held.
  */
-static int touch(const struct xp_range *r)
+static int tiers_touch(const struct xp_range *r)
 {
 	int err = xp_populate(r->addr, r->length, r->written);
 
@@ -126,7 +126,7 @@ static int touch(const struct xp_range *r)
 int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l)
 {
 	struct xp_mappings maps = { 0 };
-	int err = r->on_demand ? 0 : touch(r);
+	int err = r->on_demand ? 0 : tiers_touch(r);
 
 	if (err)
 		return err;

@@ -54,7 +54,7 @@ struct stream {
 static struct stream *streams[STREAMS_MAX];
 static unsigned int open_streams;
 
-static unsigned int slot_of(const struct stream *s)
+static unsigned int dirs_slot_of(const struct stream *s)
 {
 	unsigned int i;
 
@@ -70,7 +70,7 @@ static struct stream *ours(const DIR *dir)
 
 	if (!__atomic_load_n(&open_streams, __ATOMIC_RELAXED) || !s)
 		return NULL;
-	return slot_of(s) < STREAMS_MAX ? s : NULL;
+	return dirs_slot_of(s) < STREAMS_MAX ? s : NULL;
 }
 
 static int add_stream(struct stream *s)
@@ -91,7 +91,7 @@ static int add_stream(struct stream *s)
 
 static void remove_stream(struct stream *s)
 {
-	__atomic_store_n(&streams[slot_of(s)], NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&streams[dirs_slot_of(s)], NULL, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&open_streams, 1, __ATOMIC_RELAXED);
 }
 
@@ -120,7 +120,7 @@ static int add_emulated_names(struct xp_names *names, const char *path)
 }
 
 /* Reads the names anew. Returns the number of emulated ones, or an error. */
-static int fill(struct stream *s)
+static int dirs_fill(struct stream *s)
 {
 	bool kernel_first = xp_kernel_comes_first();
 	int err, n = 0;
@@ -151,7 +151,7 @@ static DIR *open_stream(const char *path, int fd)
 		return NULL;
 	s->fd = fd;
 	strcpy(s->path, path);
-	if (fill(s) >= 0) {
+	if (dirs_fill(s) >= 0) {
 		if (fd < 0)
 			s->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (s->fd >= 0 && !add_stream(s))
@@ -203,7 +203,7 @@ static bool may_list(int fd, const char *path)
 	return path && *path && xp_path_may_list(fd, path);
 }
 
-static const struct dirent *next_entry(struct stream *s)
+static const struct dirent *dirs_next_entry(struct stream *s)
 {
 	const struct xp_name *n;
 
@@ -239,7 +239,7 @@ XP_PUBLIC struct dirent *readdir(DIR *dir)
 {
 	struct stream *s = ours(dir);
 
-	return s ? (struct dirent *)next_entry(s) : XP_NEXT(readdir)(dir);
+	return s ? (struct dirent *)dirs_next_entry(s) : XP_NEXT(readdir)(dir);
 }
 
 XP_PUBLIC struct dirent64 *readdir64(DIR *dir)
@@ -256,7 +256,7 @@ XP_PUBLIC int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
 
 	if (!s)
 		return XP_NEXT(readdir_r)(dir, entry, result);
-	e = next_entry(s);
+	e = dirs_next_entry(s);
 	if (e)
 		*entry = *e;
 	*result = e ? entry : NULL;
@@ -295,7 +295,7 @@ XP_PUBLIC void rewinddir(DIR *dir)
 	struct stream *s = ours(dir);
 
 	if (s)
-		fill(s);
+		dirs_fill(s);
 	else
 		XP_NEXT(rewinddir)(dir);
 }
@@ -319,7 +319,7 @@ XP_PUBLIC void seekdir(DIR *dir, long at)
 
 /* ---- functions that read whole directories -------------------------------------- */
 
-static int add_entry(struct dirent ***list, int *count, const struct dirent *entry)
+static int dirs_add_entry(struct dirent ***list, int *count, const struct dirent *entry)
 {
 	struct dirent **more = reallocarray(*list, (size_t)*count + 1, sizeof(**list));
 
@@ -333,7 +333,7 @@ static int add_entry(struct dirent ***list, int *count, const struct dirent *ent
 	return 0;
 }
 
-static int scan(DIR *dir, struct dirent ***list, filter *wanted, compare *order)
+static int dirs_scan(DIR *dir, struct dirent ***list, filter *wanted, compare *order)
 {
 	const struct dirent *e;
 	int count = 0, err = 0;
@@ -341,7 +341,7 @@ static int scan(DIR *dir, struct dirent ***list, filter *wanted, compare *order)
 	*list = NULL;
 	while (!err && (e = readdir(dir))) {
 		if (!wanted || wanted(e))
-			err = add_entry(list, &count, e);
+			err = dirs_add_entry(list, &count, e);
 	}
 	closedir(dir);
 	if (err) {
@@ -363,7 +363,7 @@ XP_PUBLIC int scandirat(int fd, const char *path, struct dirent ***list, filter 
 	DIR *dir = may_list(fd, path) ? emulate_opendir(fd, path, &ours_too) : NULL;
 
 	if (dir)
-		return scan(dir, list, wanted, order);
+		return dirs_scan(dir, list, wanted, order);
 	return ours_too ? -1 : XP_NEXT(scandirat)(fd, path, list, wanted, order);
 }
 

@@ -35,7 +35,7 @@ static void find_stub(void)
 	}
 }
 
-static bool is_libibverbs(const char *file)
+static bool dlopen_is_libibverbs(const char *file)
 {
 	const char *slash = file ? strrchr(file, '/') : NULL, *base = slash ? slash + 1 : file;
 
@@ -52,7 +52,7 @@ XP_PUBLIC void *dlopen(const char *file, int mode)
 	 * A tail call, so that the return address is the caller's: the real dlopen() derives search
 	 * paths from it.
 	 */
-	if (!is_libibverbs(file))
+	if (!dlopen_is_libibverbs(file))
 		return real_dlopen(file, mode);
 	pthread_once(&once, find_stub);
 	if (!*stub)

@@ -21,7 +21,7 @@ XP_NEXT_TABLE(FUNCTIONS)
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #endif
 
-static int discard(void *addr, size_t length)
+static int madvise_discard(void *addr, size_t length)
 {
 	int saved = errno, err = xp_discard((uintptr_t)addr, length);
 
@@ -36,7 +36,7 @@ static int free_lazily(void *addr, size_t length)
 	return err ? xp_fail(err) : 0;
 }
 
-static bool concerns(void *addr, size_t length)
+static bool madvise_concerns(void *addr, size_t length)
 {
 	return xp_discard_concerns((uintptr_t)addr, length);
 }
@@ -50,24 +50,27 @@ XP_PUBLIC int madvise(void *addr, size_t length, int advice)
 {
 	int ret;
 
-	if (advice == MADV_REMOVE && concerns(addr, length) &&
+	if (advice == MADV_REMOVE && madvise_concerns(addr, length) &&
 	    xp_has_adopted((uintptr_t)addr, length))
 		return xp_fail(EINVAL);
 	ret = XP_NEXT(madvise)(addr, length, advice);
 	switch (advice) {
 	case MADV_DONTNEED:
 	case MADV_DONTNEED_LOCKED:
-		if ((!ret || errno == ENOMEM) && concerns(addr, length) && discard(addr, length))
+		if ((!ret || errno == ENOMEM) && madvise_concerns(addr, length) &&
+		    madvise_discard(addr, length))
 			return -1;
 		return ret;
 	case MADV_GUARD_INSTALL:
 		/* Pages are discarded, and new mappings have no guards. */
-		if (ret || !concerns(addr, length) || !xp_has_adopted((uintptr_t)addr, length))
+		if (ret || !madvise_concerns(addr, length) ||
+		    !xp_has_adopted((uintptr_t)addr, length))
 			return ret;
-		return discard(addr, length) ? -1 : XP_NEXT(madvise)(addr, length, advice);
+		return madvise_discard(addr, length) ? -1 : XP_NEXT(madvise)(addr, length, advice);
 	case MADV_FREE:
-		return ret && errno == EINVAL && concerns(addr, length) ? free_lazily(addr, length)
-									: ret;
+		return ret && errno == EINVAL && madvise_concerns(addr, length)
+			       ? free_lazily(addr, length)
+			       : ret;
 	case MADV_WIPEONFORK:
 		if (!ret)
 			xp_keep_wiped((uintptr_t)addr, length);

@@ -34,7 +34,7 @@ struct remapping {
 	int protection;		/* of the last page */
 };
 
-static void *fail(int err)
+static void *mremap_fail(int err)
 {
 	errno = err;
 	return MAP_FAILED;
@@ -46,18 +46,18 @@ static uint64_t whole_pages(uint64_t size)
 }
 
 /* System calls without libc: other libraries (UCX) may have replaced its functions. */
-static uint64_t map_new(uint64_t at, uint64_t length, int protection, int flags)
+static uint64_t mremap_map_new(uint64_t at, uint64_t length, int protection, int flags)
 {
 	flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	return (uint64_t)syscall(SYS_mmap, at, length, protection, flags, -1, 0);
 }
 
-static void unmap(uint64_t start, uint64_t length)
+static void mremap_unmap(uint64_t start, uint64_t length)
 {
 	syscall(SYS_munmap, start, length);
 }
 
-static int look(void *arg, const struct xp_mapping *m)
+static int mremap_look(void *arg, const struct xp_mapping *m)
 {
 	struct remapping *r = arg;
 
@@ -71,10 +71,10 @@ static int look(void *arg, const struct xp_mapping *m)
 static bool extend_in_place(const struct remapping *r)
 {
 	uint64_t end = r->from + r->size, more = r->new_size - r->size;
-	uint64_t p = map_new(end, more, r->protection, MAP_FIXED_NOREPLACE);
+	uint64_t p = mremap_map_new(end, more, r->protection, MAP_FIXED_NOREPLACE);
 
 	if (p != end && p != (uint64_t)-1)
-		unmap(p, more);
+		mremap_unmap(p, more);
 	return p == end;
 }
 
@@ -100,7 +100,7 @@ static void move_back(const struct remapping *r)
 
 	if (r->moved)
 		xp_mappings_walk(back.from, back.from + back.size, move_part, &back);
-	unmap(r->to + r->moved, r->new_size - r->moved);
+	mremap_unmap(r->to + r->moved, r->new_size - r->moved);
 }
 
 static bool overlaps(const struct remapping *r)
@@ -115,8 +115,8 @@ static void *grow_elsewhere(struct remapping *r)
 	int err;
 
 	if (fixed && (r->to & (xp_page_size() - 1) || overlaps(r)))
-		return fail(EINVAL);
-	r->to = map_new(r->to, r->new_size, r->protection, fixed ? MAP_FIXED : 0);
+		return mremap_fail(EINVAL);
+	r->to = mremap_map_new(r->to, r->new_size, r->protection, fixed ? MAP_FIXED : 0);
 	if (r->to == (uint64_t)-1)
 		return MAP_FAILED;
 	xp_granules_add(&xp_adopted_ever, r->to, r->to + r->size);
@@ -124,24 +124,24 @@ static void *grow_elsewhere(struct remapping *r)
 	if (!err)
 		return (void *)(uintptr_t)r->to;
 	move_back(r);
-	return fail(-err);
+	return mremap_fail(-err);
 }
 
-static void *grow(struct remapping *r)
+static void *mremap_grow(struct remapping *r)
 {
-	int err = xp_mappings_walk(r->from, r->from + r->size, look, r);
+	int err = xp_mappings_walk(r->from, r->from + r->size, mremap_look, r);
 
 	if (err || r->mapped != r->size)
-		return fail(EFAULT);
+		return mremap_fail(EFAULT);
 	if (!(r->flags & MREMAP_FIXED)) {
 		if (extend_in_place(r))
 			return (void *)(uintptr_t)r->from;
 		r->to = 0;
 	}
-	return r->flags & MREMAP_MAYMOVE ? grow_elsewhere(r) : fail(ENOMEM);
+	return r->flags & MREMAP_MAYMOVE ? grow_elsewhere(r) : mremap_fail(ENOMEM);
 }
 
-static void *move(const struct remapping *r)
+static void *mremap_move(const struct remapping *r)
 {
 	void *p = XP_NEXT(mremap)((void *)(uintptr_t)r->from, r->size, r->new_size, r->flags,
 				  (void *)(uintptr_t)r->to);
@@ -151,8 +151,8 @@ static void *move(const struct remapping *r)
 		return p;
 	xp_granules_add(&xp_adopted_ever, at, at + r->new_size);
 	if (r->flags & MREMAP_DONTUNMAP && xp_discard(r->from, r->size)) {
-		unmap(at, r->new_size);
-		return fail(ENOMEM);
+		mremap_unmap(at, r->new_size);
+		return mremap_fail(ENOMEM);
 	}
 	return p;
 }
@@ -174,11 +174,11 @@ __attribute__((noinline)) static void *remap_adopted(void *old, size_t old_size,
 	if (!xp_has_adopted(r.from, old_size ? old_size : 1))
 		p = XP_NEXT(mremap)(old, old_size, new_size, flags, to);
 	else if (!old_size)
-		p = fail(EINVAL); /* as for all private memory */
+		p = mremap_fail(EINVAL); /* as for all private memory */
 	else if (ordinary && r.new_size > r.size)
-		p = grow(&r);
+		p = mremap_grow(&r);
 	else
-		p = move(&r);
+		p = mremap_move(&r);
 	xp_cancel_restore(cancel);
 	if (p != MAP_FAILED)
 		errno = saved;

@@ -63,7 +63,7 @@ static bool is_parent(const char *path)
  * Stores the start of the target of /proc/self/cwd, or of /proc/self/fd/N. Without snprintf(),
  * which uses much stack, and without the interposed readlink().
  */
-static bool start_of(int dirfd, char start[START_MAX])
+static bool paths_start_of(int dirfd, char start[START_MAX])
 {
 	char link[32] = "/proc/self/fd/", digits[12];
 	size_t n = strlen(link), d = 0;
@@ -123,7 +123,7 @@ bool xp_path_may_be_ours(int dirfd, const char *path)
 		return named && may_lead_to_tree(path);
 	if (!named && dirfd == AT_FDCWD)
 		return is_in_kernel_tree();
-	if (!start_of(dirfd, start))
+	if (!paths_start_of(dirfd, start))
 		return false;
 	return skip_prefix(start, "/memfd:" DIRECTORY_TAG) || in_tree(start) ||
 	       (named && (!strcmp(start, "/") || skip_prefix(start, "/sys") ||
@@ -139,7 +139,7 @@ bool xp_path_may_list(int dirfd, const char *path)
 	/* The directory itself, or what may be: /dev/, /dev/., /dev/shm/.. */
 	if (rest && (!rest[strspn(rest, "/.")] || strstr(rest, "/..")))
 		return true;
-	if (*path != '/' && dirfd != AT_FDCWD && start_of(dirfd, start) &&
+	if (*path != '/' && dirfd != AT_FDCWD && paths_start_of(dirfd, start) &&
 	    (!strcmp(start, "/") || skip_prefix(start, "/sys") || skip_prefix(start, "/dev")))
 		return true;
 	return xp_path_may_be_ours(dirfd, path);
@@ -149,7 +149,7 @@ bool xp_fd_may_be_directory(int fd)
 {
 	char start[START_MAX];
 
-	return start_of(fd, start) &&
+	return paths_start_of(fd, start) &&
 	       (skip_prefix(start, "/memfd:" DIRECTORY_TAG) || in_tree(start) || is_parent(start));
 }
 
@@ -157,13 +157,13 @@ bool xp_fd_may_be_file(int fd)
 {
 	char start[START_MAX];
 
-	return start_of(fd, start) && skip_prefix(start, "/memfd:" FILE_TAG);
+	return paths_start_of(fd, start) && skip_prefix(start, "/memfd:" FILE_TAG);
 }
 
 /* ---- canonical paths ------------------------------------------------------------- */
 
 /* Appends components to an absolute path. "." and ".." are resolved without following links. */
-static bool append(char path[PATH_MAX], const char *more)
+static bool paths_append(char path[PATH_MAX], const char *more)
 {
 	size_t len = strlen(path), n;
 
@@ -227,7 +227,7 @@ bool xp_path_of_interest(int dirfd, const char *path, char canonical[PATH_MAX])
 		found = getcwd(canonical, PATH_MAX); /* ours: an emulated one as well */
 	else
 		found = path_of_fd(dirfd, DIRECTORY_TAG, canonical);
-	found = found && append(canonical, path) &&
+	found = found && paths_append(canonical, path) &&
 		(in_tree(canonical) || is_parent(canonical) || xp_is_inside(dirfd, path));
 	errno = err;
 	return found;
@@ -272,7 +272,7 @@ enum { EMULATED, REAL };
  * Finds what a canonical path leads to: EMULATED, with the node; REAL, with a path that is not in
  * the tree in its place; -ENOENT; or -ELOOP.
  */
-static int resolve(char path[PATH_MAX], bool follow, struct xp_node *node)
+static int paths_resolve(char path[PATH_MAX], bool follow, struct xp_node *node)
 {
 	unsigned int links;
 	int ret;
@@ -286,25 +286,25 @@ static int resolve(char path[PATH_MAX], bool follow, struct xp_node *node)
 		if (!ret && !(S_ISLNK(node->mode) && follow))
 			return EMULATED;
 		*path = 0;
-		if (!append(path, node->text))
+		if (!paths_append(path, node->text))
 			return -ENOENT;
 	}
 	return -ELOOP;
 }
 
 /*
- * As resolve(), for the arguments of a call that failed. If the path is not in the tree, the result
- * is the error of that call.
+ * As paths_resolve(), for the arguments of a call that failed. If the path is not in the tree, the
+ * result is the error of that call.
  */
-static int look_up(int dirfd, const char *path, bool follow, char found[PATH_MAX],
-		   struct xp_node *node)
+static int paths_look_up(int dirfd, const char *path, bool follow, char found[PATH_MAX],
+			 struct xp_node *node)
 {
 	int err = errno;
 
 	if (!xp_path_of_interest(dirfd, path, found) ||
 	    (!in_tree(found) && !xp_is_inside(dirfd, path)))
 		return -err;
-	return resolve(found, follow, node);
+	return paths_resolve(found, follow, node);
 }
 
 bool xp_path_follow(char canonical[PATH_MAX])
@@ -313,7 +313,7 @@ bool xp_path_follow(char canonical[PATH_MAX])
 	int err = errno;
 	bool left;
 
-	left = in_tree(canonical) && resolve(canonical, true, &node) == REAL;
+	left = in_tree(canonical) && paths_resolve(canonical, true, &node) == REAL;
 	errno = err;
 	return left;
 }
@@ -343,7 +343,7 @@ int xp_emulate_stat(int dirfd, const char *path, struct stat *st, bool follow)
 {
 	char found[PATH_MAX];
 	struct xp_node node;
-	int ret = look_up(dirfd, path, follow, found, &node);
+	int ret = paths_look_up(dirfd, path, follow, found, &node);
 
 	if (ret < 0)
 		return xp_fail(ret);
@@ -379,11 +379,11 @@ void xp_changed_directory(void)
 	char start[START_MAX];
 
 	__atomic_store_n(&xp_working_directory, NULL, __ATOMIC_RELAXED);
-	__atomic_store_n(&in_kernel_tree, start_of(AT_FDCWD, start) && in_tree(start),
+	__atomic_store_n(&in_kernel_tree, paths_start_of(AT_FDCWD, start) && in_tree(start),
 			 __ATOMIC_RELAXED);
 }
 
-static int enter(const char *canonical)
+static int paths_enter(const char *canonical)
 {
 	if (chdir(PARENT)) /* leaves the tree */
 		return xp_fail(ENOENT);
@@ -396,13 +396,13 @@ int xp_emulate_chdir(const char *path)
 {
 	char found[PATH_MAX];
 	struct xp_node node;
-	int ret = look_up(AT_FDCWD, path, true, found, &node);
+	int ret = paths_look_up(AT_FDCWD, path, true, found, &node);
 
 	if (ret < 0)
 		return xp_fail(ret);
 	if (ret == REAL)
 		return chdir(found);
-	return S_ISDIR(node.mode) ? enter(found) : xp_fail(ENOTDIR);
+	return S_ISDIR(node.mode) ? paths_enter(found) : xp_fail(ENOTDIR);
 }
 
 int xp_emulate_fchdir(int fd)
@@ -410,11 +410,11 @@ int xp_emulate_fchdir(int fd)
 	char path[PATH_MAX];
 	int err = errno;
 
-	return xp_fd_of_interest(fd, path) && in_tree(path) ? enter(path) : xp_fail(err);
+	return xp_fd_of_interest(fd, path) && in_tree(path) ? paths_enter(path) : xp_fail(err);
 }
 
 /* After exec(). A value of PWD that does not fit the working directory is ignored. */
-__attribute__((constructor)) static void take_over(void)
+__attribute__((constructor)) static void paths_take_over(void)
 {
 	const char *pwd = secure_getenv("PWD");
 	char path[PATH_MAX], physical[PATH_MAX] = "";
@@ -423,7 +423,7 @@ __attribute__((constructor)) static void take_over(void)
 		return;
 	xp_changed_directory();
 	*path = 0;
-	if (append(path, pwd) && in_tree(path) && getcwd(physical, sizeof(physical)) &&
+	if (paths_append(path, pwd) && in_tree(path) && getcwd(physical, sizeof(physical)) &&
 	    !strcmp(physical, PARENT) && strcmp(pwd, PARENT)) {
 		strcpy(working_directory, path);
 		xp_working_directory = working_directory;
@@ -436,7 +436,7 @@ int xp_emulate_access(int dirfd, const char *path, int mode)
 {
 	char found[PATH_MAX];
 	struct xp_node node;
-	int ret = look_up(dirfd, path, true, found, &node);
+	int ret = paths_look_up(dirfd, path, true, found, &node);
 
 	if (ret < 0)
 		return xp_fail(ret);
@@ -451,7 +451,7 @@ ssize_t xp_emulate_readlink(int dirfd, const char *path, char *text, size_t size
 {
 	char found[PATH_MAX];
 	struct xp_node node;
-	int ret = look_up(dirfd, path, false, found, &node);
+	int ret = paths_look_up(dirfd, path, false, found, &node);
 	size_t n;
 
 	if (ret < 0)
@@ -470,7 +470,7 @@ char *xp_emulate_realpath(const char *path, char *result)
 {
 	char found[PATH_MAX];
 	struct xp_node node;
-	int ret = look_up(AT_FDCWD, path, true, found, &node);
+	int ret = paths_look_up(AT_FDCWD, path, true, found, &node);
 
 	if (ret < 0)
 		return xp_null(ret);
@@ -483,7 +483,7 @@ ssize_t xp_emulate_xattr(const char *path)
 {
 	char found[PATH_MAX];
 	struct xp_node node;
-	int ret = look_up(AT_FDCWD, path, false, found, &node);
+	int ret = paths_look_up(AT_FDCWD, path, false, found, &node);
 
 	return xp_fail(ret < 0 ? ret : EOPNOTSUPP);
 }
@@ -515,7 +515,7 @@ static int open_directory(const char *path, int flags)
 
 bool xp_files_opened;
 
-static int open_file(const char *path, const char *text, int flags)
+static int paths_open_file(const char *path, const char *text, int flags)
 {
 	char name[PATH_MAX + sizeof(FILE_TAG)];
 
@@ -557,9 +557,9 @@ void xp_emulate_read(int fd)
 	struct xp_node node;
 
 	if (path_of_fd(fd, FILE_TAG, path) && in_tree(path) &&
-	    resolve(path, true, &node) == EMULATED && S_ISREG(node.mode)) {
+	    paths_resolve(path, true, &node) == EMULATED && S_ISREG(node.mode)) {
 		flags = fcntl(fd, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
-		now = open_file(path, node.text, flags);
+		now = paths_open_file(path, node.text, flags);
 		if (now >= 0) {
 			dup3(now, fd, flags);
 			close(now);
@@ -572,7 +572,7 @@ int xp_emulate_open(int dirfd, const char *path, int flags)
 {
 	char found[PATH_MAX];
 	struct xp_node node;
-	int ret = look_up(dirfd, path, !(flags & O_NOFOLLOW), found, &node);
+	int ret = paths_look_up(dirfd, path, !(flags & O_NOFOLLOW), found, &node);
 
 	if (ret < 0)
 		return xp_fail(ret);
@@ -590,5 +590,5 @@ int xp_emulate_open(int dirfd, const char *path, int flags)
 		return xp_fail(ENOENT); /* a device file: it can be inspected only */
 	if ((flags & O_ACCMODE) != O_RDONLY)
 		return xp_fail(EACCES);
-	return open_file(found, node.text, flags);
+	return paths_open_file(found, node.text, flags);
 }

@@ -23,14 +23,14 @@
 	X(prctl, int, (int, ...))
 XP_NEXT_TABLE(FUNCTIONS)
 
-static int is_libibverbs(struct dl_phdr_info *info, size_t size, void *arg)
+static int privileges_is_libibverbs(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	return strstr(info->dlpi_name, "/libibverbs.so") != NULL;
 }
 
 static void keep_memory(void)
 {
-	if (dl_iterate_phdr(is_libibverbs, NULL))
+	if (dl_iterate_phdr(privileges_is_libibverbs, NULL))
 		xp_own_memory_keep();
 }
 

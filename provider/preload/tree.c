@@ -19,7 +19,7 @@
 
 /* ---- the rows ------------------------------------------------------------------ */
 
-enum kind {
+enum tree_kind {
 	PARENT, /* a directory that the kernel has; children of the tree appear in it */
 	DIRECTORY,
 	REGULAR,
@@ -44,7 +44,7 @@ enum kind {
 
 static const struct row {
 	const char *path;
-	enum kind kind;
+	enum tree_kind kind;
 	xp_value *value; /* of a regular file */
 } rows[] = {
 	{ "/dev", PARENT, NULL },
@@ -200,7 +200,7 @@ static bool read_index(const char *text, uint32_t *index)
 }
 
 /* Stores a component of a path in the place of its %X. Returns false if it cannot be one. */
-static bool capture(struct match *m, char kind, const char *name)
+static bool tree_capture(struct match *m, char kind, const char *name)
 {
 	struct by_number by = { .device = m->device };
 
@@ -244,7 +244,7 @@ static const char *match(const struct row *row, const char *path, struct match *
 		if (*want == '%') {
 			memcpy(name, path, n);
 			name[n] = 0;
-			if (!capture(m, want[1], name))
+			if (!tree_capture(m, want[1], name))
 				return NULL;
 		} else if (n != k || memcmp(path, want, n)) {
 			return NULL;
@@ -364,57 +364,57 @@ int xp_tree_find(const char *path, struct xp_node *node)
 
 /* ---- list ---------------------------------------------------------------------- */
 
-struct list {
+struct tree_list {
 	struct xp_names *names;
 	unsigned char type;
 	int err;
 };
 
-static int add(void *arg, const char *name)
+static int tree_add(void *arg, const char *name)
 {
-	struct list *l = arg;
+	struct tree_list *l = arg;
 
 	return xp_names_add(l->names, name, l->type);
 }
 
-static bool add_device(void *arg, const char *name)
+static bool tree_add_device(void *arg, const char *name)
 {
-	struct list *l = arg;
+	struct tree_list *l = arg;
 
-	l->err = runs(NULL, name) ? add(l, name) : 0;
+	l->err = runs(NULL, name) ? tree_add(l, name) : 0;
 	return l->err;
 }
 
 static bool add_uverbs(void *arg, const char *name)
 {
-	struct list *l = arg;
+	struct tree_list *l = arg;
 	char uverbs[24];
 
 	snprintf(uverbs, sizeof(uverbs), "uverbs%u", xp_uverbs_number(name));
-	l->err = runs(NULL, name) ? add(l, uverbs) : 0;
+	l->err = runs(NULL, name) ? tree_add(l, uverbs) : 0;
 	return l->err;
 }
 
 static bool add_umad(void *arg, const char *name)
 {
 	int number = xp_umad_number(name);
-	struct list *l = arg;
+	struct tree_list *l = arg;
 	char umad[24];
 
 	snprintf(umad, sizeof(umad), "umad%d", number);
-	l->err = number >= 0 && runs(NULL, name) ? add(l, umad) : 0;
+	l->err = number >= 0 && runs(NULL, name) ? tree_add(l, umad) : 0;
 	return l->err;
 }
 
 /* Appends all names that a component of a row stands for. s: of the device, if there is one */
-static int add_component(struct list *l, const char *component, struct xp_source *s)
+static int add_component(struct tree_list *l, const char *component, struct xp_source *s)
 {
 	l->err = 0;
 	if (*component != '%')
-		return add(l, component);
+		return tree_add(l, component);
 	switch (component[1]) {
 	case 'd':
-		any_device(add_device, l);
+		any_device(tree_add_device, l);
 		return l->err;
 	case 'u':
 		any_device(add_uverbs, l);
@@ -423,21 +423,21 @@ static int add_component(struct list *l, const char *component, struct xp_source
 		any_device(add_umad, l);
 		return l->err;
 	case 'n':
-		return add(l, s->hello.netdev);
+		return tree_add(l, s->hello.netdev);
 	case 'i':
-		return xp_each_gid(s, add, l);
+		return xp_each_gid(s, tree_add, l);
 	case 'g':
-		return xp_each_used_gid(s, add, l);
+		return xp_each_used_gid(s, tree_add, l);
 	case 'k':
-		return xp_each_pkey(s, add, l);
+		return xp_each_pkey(s, tree_add, l);
 	case 'c':
-		return xp_each_counter(s, add, l);
+		return xp_each_counter(s, tree_add, l);
 	default:
-		return xp_each_hw_counter(s, add, l);
+		return xp_each_hw_counter(s, tree_add, l);
 	}
 }
 
-static unsigned char type_of(const struct row *row, struct xp_source *s)
+static unsigned char tree_type_of(const struct row *row, struct xp_source *s)
 {
 	char path[PATH_MAX];
 
@@ -459,7 +459,7 @@ static unsigned char type_of(const struct row *row, struct xp_source *s)
 }
 
 /* Returns the last component if the row is a child of the directory, or NULL. */
-static const char *child_of(const struct row *row, const struct row *directory)
+static const char *tree_child_of(const struct row *row, const struct row *directory)
 {
 	size_t n = strlen(directory->path);
 
@@ -471,16 +471,16 @@ static const char *child_of(const struct row *row, const struct row *directory)
 
 static int add_children(const struct row *directory, struct xp_source *s, struct xp_names *names)
 {
-	struct list l = { .names = names };
+	struct tree_list l = { .names = names };
 	const char *component;
 	unsigned int i;
 	int err = 0;
 
 	for (i = 0; i < ROWS && !err; i++) {
-		component = child_of(&rows[i], directory);
+		component = tree_child_of(&rows[i], directory);
 		if (!component)
 			continue;
-		l.type = type_of(&rows[i], s);
+		l.type = tree_type_of(&rows[i], s);
 		err = add_component(&l, component, s);
 	}
 	return err;

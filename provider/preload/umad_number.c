@@ -18,7 +18,7 @@ static bool kernel_has(unsigned int number)
 	return !syscall(SYS_access, path, F_OK);
 }
 
-static unsigned int hash(const char *name)
+static unsigned int umad_number_hash(const char *name)
 {
 	uint32_t h = 2166136261; /* FNV-1a */
 
@@ -28,9 +28,9 @@ static unsigned int hash(const char *name)
 }
 
 /* Returns the first number from that of the name on that is not taken, or -1. */
-static int choose(const bool taken[XP_UMADS], const char *name)
+static int umad_number_choose(const bool taken[XP_UMADS], const char *name)
 {
-	unsigned int first = hash(name), i;
+	unsigned int first = umad_number_hash(name), i;
 
 	for (i = 0; i < XP_UMADS && taken[(first + i) % XP_UMADS]; i++)
 		;
@@ -47,7 +47,7 @@ int xp_umad_number(const char *device)
 	for (i = 0; i < XP_UMADS; i++)
 		taken[i] = kernel_has(i);
 	for (i = 0; names && names[i]; i++) {
-		number = choose(taken, names[i]);
+		number = umad_number_choose(taken, names[i]);
 		if (!strcmp(names[i], device) || number < 0)
 			break;
 		taken[number] = true;

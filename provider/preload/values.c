@@ -25,7 +25,7 @@ void xp_source_close(struct xp_source *s)
 	xp_conn_close(&s->conn);
 }
 
-static int query(struct xp_source *s, uint32_t type, void *rep, size_t size)
+static int values_query(struct xp_source *s, uint32_t type, void *rep, size_t size)
 {
 	struct xp_call call = { .type = type, .rep = rep, .rep_len = size };
 
@@ -58,7 +58,7 @@ int xp_value_node_desc(struct xp_source *s, const struct xp_place *at, char *tex
 int xp_value_fw_ver(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
 {
 	struct xr_query_device_rep rep;
-	int err = query(s, XR_MSG_QUERY_DEVICE, &rep, sizeof(rep));
+	int err = values_query(s, XR_MSG_QUERY_DEVICE, &rep, sizeof(rep));
 
 	return err ? err : snprintf(text, size, "%.63s\n", rep.fw_ver);
 }
@@ -72,16 +72,16 @@ int xp_value_type(struct xp_source *s, const struct xp_place *at, char *text, si
 int xp_value_hw_rev(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
 {
 	struct xr_query_device_rep rep;
-	int err = query(s, XR_MSG_QUERY_DEVICE, &rep, sizeof(rep));
+	int err = values_query(s, XR_MSG_QUERY_DEVICE, &rep, sizeof(rep));
 
 	return err ? err : snprintf(text, size, "%x\n", rep.hw_ver);
 }
 
 /* ---- port ---------------------------------------------------------------------- */
 
-static int query_port(struct xp_source *s, struct xr_query_port_rep *rep)
+static int values_query_port(struct xp_source *s, struct xr_query_port_rep *rep)
 {
-	return query(s, XR_MSG_QUERY_PORT, rep, sizeof(*rep));
+	return values_query(s, XR_MSG_QUERY_PORT, rep, sizeof(*rep));
 }
 
 /* IBTA 14.2.5.6: PortState */
@@ -89,7 +89,7 @@ int xp_value_state(struct xp_source *s, const struct xp_place *at, char *text, s
 {
 	static const char *const names[] = { "NOP", "DOWN", "INIT", "ARMED", "ACTIVE" };
 	struct xr_query_port_rep rep;
-	int err = query_port(s, &rep);
+	int err = values_query_port(s, &rep);
 
 	if (err)
 		return err;
@@ -101,7 +101,7 @@ int xp_value_state(struct xp_source *s, const struct xp_place *at, char *text, s
 int xp_value_phys_state(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
 {
 	struct xr_query_port_rep rep;
-	int err = query_port(s, &rep);
+	int err = values_query_port(s, &rep);
 
 	if (err)
 		return err;
@@ -123,7 +123,7 @@ int xp_value_rate(struct xp_source *s, const struct xp_place *at, char *text, si
 	struct xr_query_port_rep rep;
 	uint32_t lanes, tenths;
 	unsigned int i;
-	int err = query_port(s, &rep);
+	int err = values_query_port(s, &rep);
 
 	if (err)
 		return err;
@@ -164,7 +164,7 @@ int xp_value_link_layer(struct xp_source *s, const struct xp_place *at, char *te
 
 /* ---- GIDs and P_Keys ----------------------------------------------------------- */
 
-static int query_gids(struct xp_source *s, struct xp_gid_table *gids)
+static int values_query_gids(struct xp_source *s, struct xp_gid_table *gids)
 {
 	struct xp_call call = { .type = XR_MSG_QUERY_GIDS, .rep = gids, .rep_len = sizeof(*gids) };
 	int err = xp_conn_call(&s->conn, &call);
@@ -194,7 +194,7 @@ int xp_value_gid(struct xp_source *s, const struct xp_place *at, char *text, siz
 
 	if (at->index >= XR_GID_TABLE_LEN)
 		return -ENOENT;
-	err = query_gids(s, &gids);
+	err = values_query_gids(s, &gids);
 	if (err)
 		return err;
 	e = find_gid(&gids, at->index);
@@ -211,7 +211,7 @@ static int gid_attribute(struct xp_source *s, const struct xp_place *at, char *t
 			 const char *value)
 {
 	struct xp_gid_table gids;
-	int err = query_gids(s, &gids);
+	int err = values_query_gids(s, &gids);
 
 	if (err)
 		return err;
@@ -254,7 +254,7 @@ int xp_each_gid(struct xp_source *s, xp_each *fn, void *arg)
 int xp_each_used_gid(struct xp_source *s, xp_each *fn, void *arg)
 {
 	struct xp_gid_table gids;
-	int err = query_gids(s, &gids);
+	int err = values_query_gids(s, &gids);
 	uint32_t i;
 
 	for (i = 0; !err && i < gids.head.count; i++)
@@ -330,7 +330,8 @@ int xp_each_hw_counter(struct xp_source *s, xp_each *fn, void *arg)
 }
 
 /* Adds the counters with these names. Returns their number. */
-static unsigned int sum_counters(struct xp_source *s, const char *const names[4], uint64_t *sum)
+static unsigned int values_sum_counters(struct xp_source *s, const char *const names[4],
+					uint64_t *sum)
 {
 	char *text, name[64];
 	const char *row = first_counter(s, &text);
@@ -355,7 +356,7 @@ int xp_value_hw_counter(struct xp_source *s, const struct xp_place *at, char *te
 	const char *const names[4] = { at->name };
 	uint64_t sum;
 
-	if (!sum_counters(s, names, &sum))
+	if (!values_sum_counters(s, names, &sum))
 		return -ENOENT;
 	return snprintf(text, size, "%llu\n", (unsigned long long)sum);
 }
@@ -399,7 +400,7 @@ int xp_value_counter(struct xp_source *s, const struct xp_place *at, char *text,
 		;
 	if (i == COUNTERS)
 		return -ENOENT;
-	if (counters[i].of[0] && !sum_counters(s, counters[i].of, &sum))
+	if (counters[i].of[0] && !values_sum_counters(s, counters[i].of, &sum))
 		return -EPROTO;
 	return snprintf(text, size, "%llu\n", (unsigned long long)(sum / counters[i].divisor));
 }

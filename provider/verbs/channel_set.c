@@ -24,22 +24,22 @@ bool xp_channel_never_blocks(const struct xp_channel *ch)
 	return flags >= 0 && flags & O_NONBLOCK;
 }
 
-static int packets(const struct xp_channel *ch)
+static int channel_set_packets(const struct xp_channel *ch)
 {
 	return ch->ctx->host_ops->packets(ch->ctx->host);
 }
 
 /* Packets make the descriptor of this channel readable. The context is locked. */
-static void wake(struct xp_channel *ch)
+static void channel_set_wake(struct xp_channel *ch)
 {
 	struct xp_context *ctx = ch->ctx;
 
 	if (ctx->wakes) {
-		epoll_ctl(ctx->wakes->ibch.fd, EPOLL_CTL_DEL, packets(ch), NULL);
+		epoll_ctl(ctx->wakes->ibch.fd, EPOLL_CTL_DEL, channel_set_packets(ch), NULL);
 		__atomic_store_n(&ctx->wakes->was_woken, true, __ATOMIC_RELAXED);
 	}
 	__atomic_store_n(&ctx->wakes, ch, __ATOMIC_RELAXED);
-	add_to_set(ch, packets(ch));
+	add_to_set(ch, channel_set_packets(ch));
 	ctx->host_ops->woken(ctx->host);
 }
 
@@ -57,7 +57,7 @@ void xp_channel_armed(struct xp_channel *ch)
 		return;
 	pthread_mutex_lock(&ch->ibch.context->mutex);
 	if (!ch->events_only && ctx->wakes == wakes)
-		wake(ch);
+		channel_set_wake(ch);
 	pthread_mutex_unlock(&ch->ibch.context->mutex);
 }
 
@@ -79,7 +79,7 @@ void xp_channel_events_only(struct xp_channel *ch)
 	pthread_mutex_lock(&ch->ibch.context->mutex);
 	__atomic_store_n(&ch->events_only, true, __ATOMIC_RELAXED);
 	if (stop_waking(ch))
-		epoll_ctl(ch->ibch.fd, EPOLL_CTL_DEL, packets(ch), NULL);
+		epoll_ctl(ch->ibch.fd, EPOLL_CTL_DEL, channel_set_packets(ch), NULL);
 	pthread_mutex_unlock(&ch->ibch.context->mutex);
 }
 

@@ -24,21 +24,21 @@ static ino_t inode_of(int fd)
 
 /* ---- fork handlers ------------------------------------------------------------- */
 
-static void before_fork(void)
+static void child_before_fork(void)
 {
 	pthread_mutex_lock(&lock);
 	xp_adopt_before_fork();
 	xp_devices_before_fork();
 }
 
-static void in_parent(void)
+static void child_in_parent(void)
 {
 	xp_devices_after_fork();
 	xp_adopt_in_parent();
 	pthread_mutex_unlock(&lock);
 }
 
-static void in_child(void)
+static void verbs_in_child(void)
 {
 	struct xp_context *ctx;
 
@@ -59,16 +59,16 @@ static void in_child(void)
 	pthread_mutex_init(&child_lock, NULL);
 }
 
-static void install_handlers(void)
+static void child_install_handlers(void)
 {
-	pthread_atfork(before_fork, in_parent, in_child);
+	pthread_atfork(child_before_fork, child_in_parent, verbs_in_child);
 }
 
 void xp_fork_watch(struct xp_context *ctx)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, install_handlers);
+	pthread_once(&once, child_install_handlers);
 	pthread_mutex_lock(&lock);
 	ctx->next = contexts;
 	contexts = ctx;
@@ -132,7 +132,7 @@ static struct xp_context *open_child(const struct xp_context *ctx)
 }
 
 /* Returns the last context of the chain, which is XP_FORKED if opening failed. Needs child_lock. */
-static struct xp_context *child_of(struct xp_context *first)
+static struct xp_context *verbs_child_of(struct xp_context *first)
 {
 	struct xp_context *last = first, *child, *ctx;
 
@@ -158,7 +158,7 @@ struct ibv_context *xp_process_context(struct ibv_context *ibctx)
 	if (xp_health(ctx) != XP_FORKED)
 		return ibctx;
 	pthread_mutex_lock(&child_lock);
-	ctx = child_of(ctx);
+	ctx = verbs_child_of(ctx);
 	pthread_mutex_unlock(&child_lock);
 	return ctx->ibctx;
 }

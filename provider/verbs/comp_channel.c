@@ -68,7 +68,7 @@ static void count_taken(uint64_t cookie)
 	((struct xp_cq *)(uintptr_t)cookie)->comp_read++;
 }
 
-static int take_event(struct xp_channel *ch, bool waits, struct xp_cq **cq)
+static int comp_channel_take_event(struct xp_channel *ch, bool waits, struct xp_cq **cq)
 {
 	const struct xp_host_ops *ops = ch->ctx->host_ops;
 	uint64_t cookie;
@@ -115,23 +115,23 @@ static int take_early(struct xp_channel *ch, struct xp_cq **cq, bool done)
 static int take_direct(struct xp_channel *ch, struct xp_cq **cq)
 {
 	bool woken = is_woken(ch), done = false;
-	int err = take_event(ch, false, cq);
+	int err = comp_channel_take_event(ch, false, cq);
 
 	if (!err && woken)
 		ch->ctx->host_ops->woken(ch->ctx->host);
 	if (err == -EAGAIN && woken) {
 		done = run_round(ch);
-		err = take_event(ch, false, cq);
+		err = comp_channel_take_event(ch, false, cq);
 	}
 	if (err != -EAGAIN)
 		return err;
 	if (!xp_channel_never_blocks(ch))
-		return take_event(ch, true, cq);
+		return comp_channel_take_event(ch, true, cq);
 	if (woken && !take_early(ch, cq, done))
 		return 0;
 	/* Another thread may just be raising the event of the CQ that was armed. */
 	done = run_round(ch);
-	err = take_event(ch, false, cq);
+	err = comp_channel_take_event(ch, false, cq);
 	return err == -EAGAIN ? take_early(ch, cq, done) : err;
 }
 

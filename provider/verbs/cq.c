@@ -13,7 +13,7 @@
 #include "provider/verbs/pd.h"
 #include "provider/verbs/request.h"
 
-static int init_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
+static int cq_init_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
 {
 	int err = xp_ring_geometry(q, length, sizeof(struct xr_cqe), &r->mask, &r->stride);
 
@@ -39,8 +39,8 @@ static int check_attr(const struct xp_context *ctx, const struct ibv_cq_init_att
 }
 
 /* Creates the CQ in the daemon and maps its ring. Returns a negative errno. */
-static int create_in_daemon(struct xp_context *ctx, struct xp_cq *cq,
-			    const struct ibv_cq_init_attr_ex *attr, uint32_t flags)
+static int cq_create_in_daemon(struct xp_context *ctx, struct xp_cq *cq,
+			       const struct ibv_cq_init_attr_ex *attr, uint32_t flags)
 {
 	struct xr_create_cq_req req = {
 		.depth = attr->cqe,
@@ -62,7 +62,7 @@ static int create_in_daemon(struct xp_context *ctx, struct xp_cq *cq,
 
 	if (err)
 		return err;
-	err = piece.ptr ? init_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
+	err = piece.ptr ? cq_init_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
 	if (err)
 		xp_release(ctx, XR_MSG_DESTROY_CQ, rep.handle, NULL);
 	cq->ibcq.handle = rep.handle;
@@ -81,7 +81,7 @@ struct xp_cq *xp_cq_create(struct xp_context *ctx, const struct ibv_cq_init_attr
 	cq = xp_queue_alloc(parent, sizeof(*cq), XROCEDV_RES_CQ);
 	if (!cq)
 		return xp_null(xp_refuse_memory("ibv_create_cq"));
-	err = create_in_daemon(ctx, cq, attr, flags);
+	err = cq_create_in_daemon(ctx, cq, attr, flags);
 	if (err) {
 		xp_queue_free(cq);
 		return xp_null(err);
@@ -135,14 +135,14 @@ int xp_resize_cq(struct ibv_cq *ibcq, int cqe)
 	xp_lock(&cq->lock);
 	err = xp_call_map(ctx, &call, &piece, 1);
 	if (!err)
-		err = piece.ptr ? init_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
+		err = piece.ptr ? cq_init_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
 	if (!err)
 		ibcq->cqe = rep.depth;
 	xp_unlock(&cq->lock);
 	return -err;
 }
 
-static void wait_for_acks(struct xp_cq *cq)
+static void cq_wait_for_acks(struct xp_cq *cq)
 {
 	struct ibv_cq *ibcq = &cq->ibcq;
 
@@ -193,7 +193,7 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 		if (ibcq->channel)
 			forget_events(cq, rep.comp_events);
 		xp_event_forget(ctx->async, (uintptr_t)cq, rep.async_events, &cq->async_read);
-		wait_for_acks(cq);
+		cq_wait_for_acks(cq);
 	}
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);

@@ -23,14 +23,14 @@
 
 /* ---- polling ------------------------------------------------------------------- */
 
-static struct xp_cq *of(struct ibv_cq_ex *ex)
+static struct xp_cq *cq_ex_of(struct ibv_cq_ex *ex)
 {
 	return xp_cq(ibv_cq_ex_to_cq(ex));
 }
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	struct xp_cq *cq = of(ex);
+	struct xp_cq *cq = cq_ex_of(ex);
 	int err = xp_cq_poll_one(cq, &cq->current, false);
 
 	if (!err) {
@@ -42,12 +42,12 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-	xp_unlock(&of(ex)->polling);
+	xp_unlock(&cq_ex_of(ex)->polling);
 }
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	struct xp_cq *cq = of(ex);
+	struct xp_cq *cq = cq_ex_of(ex);
 	int err;
 
 	if (attr->comp_mask)
@@ -74,22 +74,22 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	{                                                                                          \
 		return value;                                                                      \
 	}
-READ(enum ibv_wc_opcode, opcode, of(ex)->current.opcode)
-READ(uint32_t, vendor_err, of(ex)->current.vendor_err)
-READ(uint32_t, byte_len, of(ex)->current.byte_len)
-READ(__be32, imm_data, of(ex)->current.imm_data) /* or the invalidated R_Key */
-READ(uint32_t, qp_num, of(ex)->current.qpn)
-READ(uint32_t, src_qp, of(ex)->current.src_qpn)
-READ(unsigned int, wc_flags, of(ex)->current.wc_flags)
-READ(uint8_t, sl, of(ex)->current.sl)
-READ(uint64_t, completion_ts, of(ex)->current.timestamp)
+READ(enum ibv_wc_opcode, opcode, cq_ex_of(ex)->current.opcode)
+READ(uint32_t, vendor_err, cq_ex_of(ex)->current.vendor_err)
+READ(uint32_t, byte_len, cq_ex_of(ex)->current.byte_len)
+READ(__be32, imm_data, cq_ex_of(ex)->current.imm_data) /* or the invalidated R_Key */
+READ(uint32_t, qp_num, cq_ex_of(ex)->current.qpn)
+READ(uint32_t, src_qp, cq_ex_of(ex)->current.src_qpn)
+READ(unsigned int, wc_flags, cq_ex_of(ex)->current.wc_flags)
+READ(uint8_t, sl, cq_ex_of(ex)->current.sl)
+READ(uint64_t, completion_ts, cq_ex_of(ex)->current.timestamp)
 /* RoCE has no LIDs. */
 READ(uint32_t, slid, 0)
 READ(uint8_t, dlid_path_bits, 0)
 
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
-	uint64_t age = xp_clock() - of(ex)->current.timestamp;
+	uint64_t age = xp_clock() - cq_ex_of(ex)->current.timestamp;
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);

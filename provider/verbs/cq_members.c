@@ -9,7 +9,7 @@
 #include "provider/verbs/srq.h"
 
 /* Doubles the hash table. Needs cq->lock. */
-static int grow(struct xp_cq *cq)
+static int cq_members_grow(struct xp_cq *cq)
 {
 	uint32_t size = cq->qps ? (cq->qp_mask + 1) * 2 : 8, i;
 	struct xp_qp **qps = calloc(size, sizeof(*qps)), *qp, **bucket;
@@ -37,7 +37,7 @@ int xp_cq_attach(struct xp_cq *cq, struct xp_qp *qp)
 
 	xp_lock(&cq->lock);
 	if (!cq->qps || cq->nqps > cq->qp_mask)
-		err = grow(cq);
+		err = cq_members_grow(cq);
 	if (!err) {
 		bucket = &cq->qps[qp->ibqp.qp_num & cq->qp_mask];
 		*xp_cq_chain(qp, cq) = *bucket;

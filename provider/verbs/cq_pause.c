@@ -25,7 +25,7 @@
 /* Polls of this thread that have found completions */
 static __thread uint32_t found;
 
-static uint64_t ns_of(struct timeval tv)
+static uint64_t cq_pause_ns_of(struct timeval tv)
 {
 	return tv.tv_sec * XP_NS_PER_S + tv.tv_usec * 1000ull;
 }
@@ -35,7 +35,8 @@ static struct xp_usage thread_usage(void)
 	struct rusage r;
 
 	getrusage(RUSAGE_THREAD, &r);
-	return (struct xp_usage){ ns_of(r.ru_utime) + ns_of(r.ru_stime), (uint64_t)r.ru_nvcsw };
+	return (struct xp_usage){ cq_pause_ns_of(r.ru_utime) + cq_pause_ns_of(r.ru_stime),
+				  (uint64_t)r.ru_nvcsw };
 }
 
 bool xp_few_cpus(void)

@@ -43,7 +43,7 @@ static void note_receive(struct xp_cq *cq, struct xp_qp *qp, const struct xr_cqe
 	qp->sends_seen = sends;
 }
 
-static void note_poll(struct xp_cq *cq)
+static void verbs_note_poll(struct xp_cq *cq)
 {
 	if (__atomic_load_n(&cq->unpolled_event, __ATOMIC_RELAXED))
 		__atomic_store_n(&cq->unpolled_event, false, __ATOMIC_RELAXED);
@@ -118,7 +118,7 @@ static bool pop_recv(struct xp_qp *qp, uint64_t *wr_id)
 }
 
 /* Generates the next flushed completion of a QP. Returns false if there is none. */
-static bool flush_one(struct xp_cq *cq, struct xp_qp *qp, struct ibv_wc *wc)
+static bool cq_poll_flush_one(struct xp_cq *cq, struct xp_qp *qp, struct ibv_wc *wc)
 {
 	uint64_t wr_id;
 
@@ -162,7 +162,7 @@ static int poll_flushed(struct xp_cq *cq, int n, struct ibv_wc *wc)
 		for (qp = cq->qps[i]; qp; qp = *xp_cq_chain(qp, cq)) {
 			while (got < n) {
 				memset(&wc[got], 0, sizeof(*wc));
-				if (!flush_one(cq, qp, &wc[got]))
+				if (!cq_poll_flush_one(cq, qp, &wc[got]))
 					break;
 				got++;
 			}
@@ -192,7 +192,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	if (xp_health(ctx) == XP_FORKED)
 		return xp_fail(xp_refuse("ibv_poll_cq", EIO, "%s", XP_FORKED_TEXT));
 	xp_lock(&cq->lock);
-	note_poll(cq);
+	verbs_note_poll(cq);
 	got = cq->flushing ? 0 : poll_ring(cq, n, wc);
 	if (got < n && xp_health(ctx) == XP_GONE) {
 		/* The daemon may write completions as it exits: do not read the ring again. */
@@ -214,7 +214,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 }
 
 /* Polls one completion, like xp_poll_cq(). Needs cq->lock. */
-static bool poll_one(struct xp_cq *cq, struct xr_cqe *to)
+static bool verbs_poll_one(struct xp_cq *cq, struct xr_cqe *to)
 {
 	struct xp_cq_ring *r = &cq->ring;
 	uint32_t ready = cq->flushing ? 0 : xp_cq_ready(r);
@@ -251,8 +251,8 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	if (xp_health(ctx) == XP_FORKED)
 		return -xp_refuse("ibv_start_poll", EIO, "%s", XP_FORKED_TEXT);
 	xp_lock(&cq->lock);
-	note_poll(cq);
-	got = poll_one(cq, cqe);
+	verbs_note_poll(cq);
+	got = verbs_poll_one(cq, cqe);
 	if (yield && !got && !ctx->host)
 		pause = xp_pause_due(cq);
 	xp_unlock(&cq->lock);
@@ -263,7 +263,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	xp_check_health(ctx);
 	if (ctx->host && ctx->host_ops->poll(ctx->host)) {
 		xp_lock(&cq->lock);
-		got = poll_one(cq, cqe);
+		got = verbs_poll_one(cq, cqe);
 		xp_unlock(&cq->lock);
 		return got ? 0 : ENOENT;
 	}

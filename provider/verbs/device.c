@@ -107,7 +107,7 @@ static struct xp_device *new_device(const char *path, const struct xr_hello_rep 
  * restarted daemon is another one, like that of a driver that was loaded again, so that librdmacm
  * opens it anew.
  */
-static struct xp_device *find_device(const char *path, const struct xr_hello_rep *rep)
+static struct xp_device *verbs_find_device(const char *path, const struct xr_hello_rep *rep)
 {
 	struct xp_device *dev;
 
@@ -142,7 +142,7 @@ static struct xp_timeouts probe_timeouts(unsigned int reply_ms)
 	};
 }
 
-static struct xp_device *probe(const char *path, uint64_t deadline_ns)
+static struct xp_device *device_probe(const char *path, uint64_t deadline_ns)
 {
 	uint64_t now = xp_clock(), ms = now < deadline_ns ? (deadline_ns - now) / XP_NS_PER_MS : 0;
 	struct xr_hello_rep rep;
@@ -157,7 +157,7 @@ static struct xp_device *probe(const char *path, uint64_t deadline_ns)
 	}
 	xp_conn_close(&conn);
 	if (xp_device_is_visible(rep.device))
-		return find_device(path, &rep);
+		return verbs_find_device(path, &rep);
 	xp_debug("%s: not listed in XROCE_DEVICES", rep.device);
 	return NULL;
 }
@@ -176,7 +176,7 @@ static struct xp_device **discover(void)
 	if (n)
 		found = calloc(n + 1, sizeof(*found));
 	for (n = 0; found && names[n]; n++) {
-		dev = xp_socket_path(path, dir, names[n]) ? NULL : probe(path, deadline_ns);
+		dev = xp_socket_path(path, dir, names[n]) ? NULL : device_probe(path, deadline_ns);
 		if (dev)
 			found[count++] = dev;
 	}

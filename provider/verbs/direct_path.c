@@ -39,7 +39,7 @@ static bool find_library(char *path, size_t size)
 	return slash && snprintf(path, size, "%s/%s", self, XP_HOST_LIBRARY) < (int)size;
 }
 
-static void load(void)
+static void direct_path_load(void)
 {
 	const struct xp_host_ops *found = NULL;
 	char path[PATH_MAX];
@@ -188,7 +188,7 @@ static int borrow_any(struct xp_context *ctx, struct xp_lent *lent, uint32_t fla
 }
 
 /* Returns an error, and its reason in the connection's text. */
-static int open_host(struct xp_context *ctx, uint32_t flags, bool *by_ring)
+static int direct_path_open_host(struct xp_context *ctx, uint32_t flags, bool *by_ring)
 {
 	struct xp_host_env env = {
 		.attr = &ctx->attr,
@@ -203,7 +203,7 @@ static int open_host(struct xp_context *ctx, uint32_t flags, bool *by_ring)
 	};
 	int err;
 
-	pthread_once(&load_once, load);
+	pthread_once(&load_once, direct_path_load);
 	if (!ops) {
 		snprintf(ctx->conn.why, sizeof(ctx->conn.why), "%.*s",
 			 (int)sizeof(ctx->conn.why) - 1, load_error);
@@ -249,7 +249,7 @@ int xp_direct_path_open(struct xp_context *ctx)
 
 	if (path == XP_PATH_DAEMON)
 		return 0;
-	err = open_host(ctx, path == XP_PATH_AUTO ? XR_LEND_FASTER : 0, &by_ring);
+	err = direct_path_open_host(ctx, path == XP_PATH_AUTO ? XR_LEND_FASTER : 0, &by_ring);
 	if (!err) {
 		xp_debug("%s: direct: the transport runs in this process, %s", ctx->dev->ibdev.name,
 			 by_ring ? "by a restricted io_uring" : "on sockets of its own");

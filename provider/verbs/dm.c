@@ -39,7 +39,7 @@ static int check_copy(const struct xp_dm *dm, uint64_t off, size_t length)
 	return xp_health(dm->ctx) == XP_HEALTHY ? 0 : EIO;
 }
 
-static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *from, size_t length)
+static int dm_copy_to(struct ibv_dm *ibdm, uint64_t off, const void *from, size_t length)
 {
 	struct xp_dm *dm = xp_dm(ibdm);
 	int err = check_copy(dm, off, length);
@@ -59,10 +59,10 @@ static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t off, size_t length)
 	return err;
 }
 
-static struct ibv_dm *fill(struct xp_dm *dm, uint32_t handle)
+static struct ibv_dm *dm_fill(struct xp_dm *dm, uint32_t handle)
 {
 	dm->ibdm.context = dm->ctx->shown;
-	dm->ibdm.memcpy_to_dm = copy_to;
+	dm->ibdm.memcpy_to_dm = dm_copy_to;
 	dm->ibdm.memcpy_from_dm = copy_from;
 	dm->ibdm.handle = handle;
 	return &dm->ibdm;
@@ -97,7 +97,7 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 	}
 	dm->base = piece.ptr;
 	dm->length = attr->length;
-	return fill(dm, rep.handle);
+	return dm_fill(dm, rep.handle);
 }
 
 /* Maps device memory of another process, which is part of a file. */
@@ -143,7 +143,7 @@ struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle)
 		return xp_null(err);
 	}
 	dm->imported = true;
-	return fill(dm, handle);
+	return dm_fill(dm, handle);
 }
 
 void xp_unimport_dm(struct ibv_dm *ibdm)

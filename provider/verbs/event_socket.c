@@ -63,7 +63,7 @@ static bool count_stale(struct xp_event_socket *s, uint64_t cookie)
 	return true;
 }
 
-static bool is_stale(const struct xp_event_socket *s, uint64_t cookie)
+static bool event_socket_is_stale(const struct xp_event_socket *s, uint64_t cookie)
 {
 	unsigned int i;
 
@@ -99,7 +99,7 @@ static void drop_stale_head(struct xp_event_socket *s)
 		return;
 	cancel = xp_cancel_off();
 	pthread_mutex_lock(&s->lock);
-	while (s->nstale && peek(s, &cookie) && is_stale(s, cookie)) {
+	while (s->nstale && peek(s, &cookie) && event_socket_is_stale(s, cookie)) {
 		if (read(s->fd, record, s->record) != (ssize_t)s->record)
 			break;
 		count_stale(s, cookie);

@@ -24,7 +24,7 @@ int xp_faults_set(struct xp_context *ctx, const char *rules, size_t length)
 }
 
 /* Reads a file of at most XP_FAULT_RULES_MAX bytes. */
-static int read_rules(const char *path, char *rules, size_t *length)
+static int faults_read_rules(const char *path, char *rules, size_t *length)
 {
 	FILE *f = fopen(path, "re");
 	int err = 0;
@@ -49,7 +49,7 @@ int xp_faults_load(struct xp_context *ctx)
 
 	if (!path || !*path)
 		return 0;
-	err = read_rules(path, rules, &length);
+	err = faults_read_rules(path, rules, &length);
 	snprintf(why, sizeof(why), "%s", strerrordesc_np(-err));
 	if (!err) {
 		err = xp_faults_set(ctx, rules, length);

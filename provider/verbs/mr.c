@@ -112,7 +112,7 @@ static int send_registration(struct xp_context *ctx, const struct registration *
  * Checks and normalizes access flags. Flags that verbs lets a device ignore, and hints for
  * hardware, are dropped.
  */
-static int check_access(unsigned int *access)
+static int mr_check_access(unsigned int *access)
 {
 	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
 	if (*access & XR_ACCESS_FLUSH_PERSISTENT)
@@ -133,7 +133,7 @@ static int check_access(unsigned int *access)
 static int init_mr(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
 		   unsigned int access)
 {
-	int err = check_access(&access);
+	int err = mr_check_access(&access);
 
 	if (err)
 		return err;
@@ -153,7 +153,7 @@ static int init_mr(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t len
 }
 
 /* Returns the request, to be freed, or NULL if out of memory. */
-static uint8_t *new_request(const struct xp_mr *mr, const struct registration *r)
+static uint8_t *mr_new_request(const struct xp_mr *mr, const struct registration *r)
 {
 	const struct xp_layout *l = &r->layout;
 	size_t list = l->segments * sizeof(struct xr_mr_segment);
@@ -202,7 +202,7 @@ static int try_to_register(struct xp_context *ctx, struct xp_mr *mr, struct regi
 	/* A direct context accesses the memory where it is. */
 	err = ctx->host ? 0 : explain_proc(xp_lay_out(&range, ctx->uffd_device, &r->layout));
 	if (!err) {
-		req = new_request(mr, r);
+		req = mr_new_request(mr, r);
 		err = req ? send_registration(ctx, r, req, &rep) : -ENOMEM;
 	}
 	free(req);
@@ -296,7 +296,7 @@ static int register_segment(struct xp_mr *mr, const struct xr_mr_segment *seg, i
 	struct xr_reg_mr_rep rep;
 	struct xp_call call = {
 		.type = XR_MSG_REG_MR,
-		.req = new_request(mr, &r),
+		.req = mr_new_request(mr, &r),
 		.req_len = sizeof(struct xr_reg_mr_req) + sizeof(*seg),
 		.fds = &fd,
 		.nfds = fd >= 0,

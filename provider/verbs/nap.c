@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "provider/verbs/nap.h"
 
-static void start(struct xp_nap *nap, uint64_t now)
+static void nap_start(struct xp_nap *nap, uint64_t now)
 {
 	*nap = (struct xp_nap){ .from = now };
 }
@@ -12,7 +12,7 @@ bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
 
 	/* the time in which the program did something else is not that of WRs */
 	if (!nap->from || (now > last && now - last > XP_NAP_MEASURE_NS)) {
-		start(nap, now);
+		nap_start(nap, now);
 		return false;
 	}
 	if (elapsed >= XP_NAP_MEASURE_NS && nap->completions >= XP_NAP_MIN_WRS) {
@@ -25,7 +25,7 @@ bool xp_nap_possible(struct xp_nap *nap, uint64_t now, uint64_t last)
 }
 
 /* Returns a sleep that Linux prolongs to a part of a time. */
-static uint32_t part_of(uint64_t ns, uint32_t longest)
+static uint32_t nap_part_of(uint64_t ns, uint32_t longest)
 {
 	uint64_t part = ns / XP_NAP_PARTS;
 
@@ -41,7 +41,7 @@ uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *w
 
 	/* idle time between bursts is not that of WRs either */
 	if (wrs->outstanding < XP_NAP_MIN_WRS) {
-		start(nap, now);
+		nap_start(nap, now);
 		return 0;
 	}
 	if (nap->batch > wrs->executed)
@@ -50,12 +50,12 @@ uint32_t xp_nap_due(struct xp_nap *nap, uint64_t now, const struct xp_nap_wrs *w
 		least = XP_NAP_SHORT_DRAIN_NS;
 	if (wrs->left < XP_NAP_MIN_WRS || drain_ns < least)
 		return 0;
-	return part_of(drain_ns, XP_NAP_MAX_NS);
+	return nap_part_of(drain_ns, XP_NAP_MAX_NS);
 }
 
 /* ---- receives ------------------------------------------------------------------ */
 
-static void restart(struct xp_recv_nap *nap, uint64_t now)
+static void nap_restart(struct xp_recv_nap *nap, uint64_t now)
 {
 	*nap = (struct xp_recv_nap){
 		.from = now,
@@ -93,7 +93,7 @@ static void measure_receives(struct xp_recv_nap *nap, uint64_t now)
 			nap->not_until = now + ((uint64_t)XP_RECV_NAP_PAUSE_NS << nap->failures);
 			nap->failures += nap->failures < XP_RECV_NAP_PAUSE_DOUBLINGS;
 		}
-		restart(nap, now);
+		nap_restart(nap, now);
 	} else if (nap->receives >= XP_NAP_MIN_WRS) {
 		nap->recv_ns = is_stream(nap, elapsed) ? elapsed / nap->receives : 0;
 		nap->posted = nap->least;
@@ -121,7 +121,7 @@ uint32_t xp_recv_nap_due(struct xp_recv_nap *nap, uint64_t now, uint64_t last)
 
 	/* the time in which the program did something else is not that of receives */
 	if (!nap->from || (now > last && now - last > XP_NAP_MEASURE_NS)) {
-		restart(nap, now);
+		nap_restart(nap, now);
 		return 0;
 	}
 	measure_receives(nap, now);
@@ -166,7 +166,7 @@ uint32_t xp_wait_nap_due(struct xp_wait *w, uint64_t now, uint32_t found,
 	if (!w->from || found != w->found)
 		begin_wait(w, now, found);
 	if (now < w->naps_until)
-		return part_of(now - w->from, XP_WAIT_NAP_MAX_NS);
+		return nap_part_of(now - w->from, XP_WAIT_NAP_MAX_NS);
 	if (phase >= XP_WAIT_SLEEP_NS) {
 		if (!w->measure_from && now - w->from >= XP_WAIT_NS / 8) {
 			w->measure_from = now;

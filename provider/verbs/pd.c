@@ -43,17 +43,17 @@ static unsigned int refs(const unsigned int *count)
 	return __atomic_load_n(count, __ATOMIC_ACQUIRE);
 }
 
-static void get(unsigned int *count)
+static void pd_get(unsigned int *count)
 {
 	__atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL);
 }
 
-static unsigned int put(unsigned int *count)
+static unsigned int pd_put(unsigned int *count)
 {
 	return __atomic_sub_fetch(count, 1, __ATOMIC_ACQ_REL);
 }
 
-static int free_pd(struct xp_pd *pd)
+static int verbs_free_pd(struct xp_pd *pd)
 {
 	int err = xp_release(pd->ctx, XR_MSG_DEALLOC_PD, pd->ibpd.handle, NULL);
 
@@ -65,8 +65,8 @@ static int free_pd(struct xp_pd *pd)
 /* Drops the reference of a parent domain, or that of xp_unimport_pd(). */
 static void put_base(struct xp_pd *base)
 {
-	if (!put(&base->refs) && base->unimported)
-		free_pd(base);
+	if (!pd_put(&base->refs) && base->unimported)
+		verbs_free_pd(base);
 }
 
 int xp_dealloc_pd(struct ibv_pd *ibpd)
@@ -77,10 +77,10 @@ int xp_dealloc_pd(struct ibv_pd *ibpd)
 		return -xp_refuse("ibv_dealloc_pd", EBUSY, "%u parent domains or objects use it",
 				  refs(&pd->refs));
 	if (!pd->base)
-		return -free_pd(pd);
+		return -verbs_free_pd(pd);
 	put_base(pd->base);
 	if (pd->td)
-		put(&pd->td->refs);
+		pd_put(&pd->td->refs);
 	free(pd);
 	return 0;
 }
@@ -104,7 +104,7 @@ void xp_unimport_pd(struct ibv_pd *ibpd)
 		xp_dealloc_pd(ibpd);
 		return;
 	}
-	get(&pd->refs);
+	pd_get(&pd->refs);
 	pd->unimported = true;
 	put_base(pd);
 }
@@ -115,7 +115,7 @@ void xp_unimport_pd(struct ibv_pd *ibpd)
  * The new handle is of the same PD, or of a new one if the parent has closed its context, or the
  * child may not import. Needs child_lock.
  */
-static void take_over(struct xp_pd *pd, struct xp_context *ctx)
+static void pd_take_over(struct xp_pd *pd, struct xp_context *ctx)
 {
 	const struct xr_handle_req req = { .handle = pd->ibpd.handle };
 	struct xr_handle_rep rep;
@@ -142,7 +142,7 @@ struct xp_pd *xp_own_pd(struct ibv_pd *ibpd)
 	ctx = xp_ctx(xp_process_context(pd->ctx->ibctx));
 	xp_child_lock();
 	if (xp_health(ctx) != XP_FORKED && is_of_parent(base))
-		take_over(base, ctx);
+		pd_take_over(base, ctx);
 	if (base != pd && !is_of_parent(base)) {
 		pd->ibpd.handle = base->ibpd.handle;
 		__atomic_store_n(&pd->ctx, base->ctx, __ATOMIC_RELEASE);
@@ -228,9 +228,9 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 	pd->ibpd.handle = attr->pd->handle;
 	pd->base = xp_pd(attr->pd);
 	pd->td = xp_td(attr->td);
-	get(&pd->base->refs);
+	pd_get(&pd->base->refs);
 	if (pd->td)
-		get(&pd->td->refs);
+		pd_get(&pd->td->refs);
 	return &pd->ibpd;
 }
 
@@ -238,14 +238,14 @@ bool xp_pd_get(struct ibv_pd *ibpd)
 {
 	if (!xp_pd(ibpd)->base)
 		return false;
-	get(&xp_pd(ibpd)->refs);
+	pd_get(&xp_pd(ibpd)->refs);
 	return xp_pd(ibpd)->td;
 }
 
 void xp_pd_put(struct ibv_pd *ibpd)
 {
 	if (ibpd && xp_pd(ibpd)->base)
-		put(&xp_pd(ibpd)->refs);
+		pd_put(&xp_pd(ibpd)->refs);
 }
 
 bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b)

@@ -78,8 +78,8 @@ bool xp_wqe_may_inline(const struct xr_send_wqe *wqe)
 	}
 }
 
-static int copy_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe,
-		       const struct ibv_send_wr *wr)
+static int post_copy_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe,
+			    const struct ibv_send_wr *wr)
 {
 	int i, err = xp_wqe_may_inline(wqe) ? 0 : EINVAL;
 
@@ -170,7 +170,7 @@ int xp_fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const struct i
 		return err;
 	fill_destination(qp, wqe, wr);
 	if (wr->send_flags & IBV_SEND_INLINE)
-		return copy_inline(qp, wqe, wr);
+		return post_copy_inline(qp, wqe, wr);
 	wqe->num_sge = wr->num_sge;
 	if (wr->num_sge)
 		memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));

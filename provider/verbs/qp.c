@@ -23,7 +23,7 @@ static bool within_limit(const char *field, uint32_t value, uint32_t limit)
 	return xp_within_limit("ibv_create_qp", field, value, limit);
 }
 
-static int refuse(const char *why)
+static int qp_refuse(const char *why)
 {
 	return xp_refuse("ibv_create_qp", EINVAL, "%s", why);
 }
@@ -40,11 +40,11 @@ static int check_init(const struct xp_context *ctx, const struct ibv_qp_init_att
 				 "qp_type %d; RC, UC, UD and XRC are supported",
 				 (int)attr->qp_type);
 	if (!attr->send_cq || !xp_is_of(attr->send_cq, xp_cq, ctx))
-		return refuse("send_cq is missing or of another context");
+		return qp_refuse("send_cq is missing or of another context");
 	if (receives && (!attr->recv_cq || !xp_is_of(attr->recv_cq, xp_cq, ctx)))
-		return refuse("recv_cq is missing or of another context");
+		return qp_refuse("recv_cq is missing or of another context");
 	if (receives && attr->srq && !xp_is_of(attr->srq, xp_srq, ctx))
-		return refuse("srq is of another context");
+		return qp_refuse("srq is of another context");
 	if (!within_limit("max_send_wr", cap->max_send_wr, ctx->attr.max_qp_wr) ||
 	    !within_limit("max_send_sge", cap->max_send_sge, ctx->attr.max_sge) ||
 	    !within_limit("max_inline_data", cap->max_inline_data, ctx->attr.max_inline))
@@ -57,8 +57,8 @@ static int check_init(const struct xp_context *ctx, const struct ibv_qp_init_att
 }
 
 /* Initializes a ring from the queue that the daemon created, q, which is NULL if limit is 0. */
-static int init_ring(struct ibv_pd *ibpd, struct xp_ring *r, struct xr_queue *q, uint64_t length,
-		     uint32_t min_stride, uint32_t limit)
+static int qp_init_ring(struct ibv_pd *ibpd, struct xp_ring *r, struct xr_queue *q, uint64_t length,
+			uint32_t min_stride, uint32_t limit)
 {
 	int err;
 
@@ -86,11 +86,11 @@ static int init_from_reply(struct xp_context *ctx, struct xp_qp *qp,
 
 	if (rep->worker >= ctx->workers || rep->slot >= XR_DB_SLOTS)
 		return -EPROTO;
-	err = init_ring(qp->ibqp.pd, &qp->sq, sq, rep->sq.length,
-			xr_send_stride(rep->max_send_sge, rep->max_inline), rep->max_send_wr);
+	err = qp_init_ring(qp->ibqp.pd, &qp->sq, sq, rep->sq.length,
+			   xr_send_stride(rep->max_send_sge, rep->max_inline), rep->max_send_wr);
 	if (!err)
-		err = init_ring(qp->ibqp.pd, &qp->rq, rq, rep->rq.length,
-				xr_recv_stride(rep->max_recv_sge), rep->max_recv_wr);
+		err = qp_init_ring(qp->ibqp.pd, &qp->rq, rq, rep->rq.length,
+				   xr_recv_stride(rep->max_recv_sge), rep->max_recv_wr);
 	if (err)
 		return err;
 	qp->max_send_sge = rep->max_send_sge;
@@ -105,7 +105,7 @@ static int init_from_reply(struct xp_context *ctx, struct xp_qp *qp,
 }
 
 /* An XRC target has no CQ, an XRC initiator only a send CQ. */
-static int attach(struct xp_qp *qp)
+static int qp_attach(struct xp_qp *qp)
 {
 	struct xp_cq *send = xp_cq(qp->ibqp.send_cq), *recv = xp_cq(qp->ibqp.recv_cq);
 	int err = send ? xp_cq_attach(send, qp) : 0;
@@ -118,7 +118,7 @@ static int attach(struct xp_qp *qp)
 	return err;
 }
 
-static void detach(struct xp_qp *qp)
+static void qp_detach(struct xp_qp *qp)
 {
 	struct xp_cq *send = xp_cq(qp->ibqp.send_cq), *recv = xp_cq(qp->ibqp.recv_cq);
 
@@ -128,7 +128,7 @@ static void detach(struct xp_qp *qp)
 		xp_cq_detach(recv, qp);
 }
 
-static void free_qp(struct xp_qp *qp)
+static void verbs_free_qp(struct xp_qp *qp)
 {
 	if (qp->ibqp.srq)
 		__atomic_sub_fetch(&xp_srq(qp->ibqp.srq)->qps, 1, __ATOMIC_RELAXED);
@@ -137,7 +137,7 @@ static void free_qp(struct xp_qp *qp)
 	xp_queue_free(qp);
 }
 
-static void set_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep)
+static void verbs_set_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep)
 {
 	cap->max_send_wr = rep->max_send_wr;
 	cap->max_recv_wr = rep->max_recv_wr;
@@ -146,8 +146,8 @@ static void set_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep)
 	cap->max_inline_data = rep->max_inline;
 }
 
-static void fill_qp(struct xp_qp *qp, struct xp_context *ctx, struct ibv_pd *ibpd,
-		    const struct ibv_qp_init_attr *attr)
+static void verbs_fill_qp(struct xp_qp *qp, struct xp_context *ctx, struct ibv_pd *ibpd,
+			  const struct ibv_qp_init_attr *attr)
 {
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND && attr->qp_type != IBV_QPT_XRC_RECV;
 
@@ -183,18 +183,18 @@ struct ibv_qp *xp_qp_create(struct xp_context *ctx, struct ibv_pd *ibpd,
 	if (!qp)
 		return xp_null(xp_refuse_memory("ibv_create_qp"));
 	*request->cookie = (uintptr_t)qp;
-	fill_qp(qp, ctx, ibpd, attr);
+	verbs_fill_qp(qp, ctx, ibpd, attr);
 	err = xp_call_map(ctx, &call, piece, 2);
 	if (err)
 		goto free_qp;
 	err = init_from_reply(ctx, qp, &rep, piece[0].ptr, piece[1].ptr);
 	if (!err)
-		err = attach(qp);
+		err = qp_attach(qp);
 	if (err)
 		goto destroy;
 	pthread_mutex_init(&qp->ibqp.mutex, NULL);
 	pthread_cond_init(&qp->ibqp.cond, NULL);
-	set_caps(&attr->cap, &rep);
+	verbs_set_caps(&attr->cap, &rep);
 	if (ibpd)
 		qp->sq_lock.unneeded = qp->rq_lock.unneeded = xp_pd_get(ibpd);
 	return &qp->ibqp;
@@ -202,11 +202,12 @@ struct ibv_qp *xp_qp_create(struct xp_context *ctx, struct ibv_pd *ibpd,
 destroy:
 	xp_release(ctx, XR_MSG_DESTROY_QP, rep.handle, NULL);
 free_qp:
-	free_qp(qp);
+	verbs_free_qp(qp);
 	return xp_null(err);
 }
 
-static struct ibv_qp *create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr, uint32_t type)
+static struct ibv_qp *verbs_create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
+				   uint32_t type)
 {
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND && !attr->srq;
 	struct xr_create_qp_req req;
@@ -241,14 +242,14 @@ static struct ibv_qp *create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
 
 struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 {
-	return create(ibpd, attr, attr->qp_type);
+	return verbs_create(ibpd, attr, attr->qp_type);
 }
 
 struct ibv_qp *xp_create_gsi_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 {
 	if (attr->qp_type != IBV_QPT_UD)
-		return xp_null(refuse("qp_type of QP 1 is IBV_QPT_UD"));
-	return create(ibpd, attr, XR_QPT_GSI);
+		return xp_null(qp_refuse("qp_type of QP 1 is IBV_QPT_UD"));
+	return verbs_create(ibpd, attr, XR_QPT_GSI);
 }
 
 /* ---- modify, query ------------------------------------------------------------- */
@@ -475,7 +476,7 @@ int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 
 /* ---- destroy ------------------------------------------------------------------- */
 
-static void wait_for_acks(struct xp_qp *qp)
+static void qp_wait_for_acks(struct xp_qp *qp)
 {
 	pthread_mutex_lock(&qp->ibqp.mutex);
 	while (qp->ibqp.events_completed != qp->async_read)
@@ -495,13 +496,13 @@ int xp_destroy_qp(struct ibv_qp *ibqp)
 	if (err)
 		return -err;
 	if (xp_health(ctx) != XP_FORKED) {
-		detach(qp);
+		qp_detach(qp);
 		xp_event_forget(ctx->async, (uintptr_t)qp, rep.async_events, &qp->async_read);
-		wait_for_acks(qp);
+		qp_wait_for_acks(qp);
 	}
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
-	free_qp(qp);
+	verbs_free_qp(qp);
 	xp_pd_put(ibpd);
 	return 0;
 }

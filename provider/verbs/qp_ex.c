@@ -19,7 +19,7 @@
 
 /* ---- a batch ------------------------------------------------------------------- */
 
-static struct xp_qp *of(struct ibv_qp_ex *ex)
+static struct xp_qp *qp_ex_of(struct ibv_qp_ex *ex)
 {
 	return xp_qp(&ex->qp_base);
 }
@@ -31,7 +31,7 @@ static bool forked(const struct xp_qp *qp)
 
 static void wr_start(struct ibv_qp_ex *ex)
 {
-	struct xp_qp *qp = of(ex);
+	struct xp_qp *qp = qp_ex_of(ex);
 
 	/* In a child process the lock may have been held when the parent forked. */
 	if (!forked(qp))
@@ -43,7 +43,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 static int wr_complete(struct ibv_qp_ex *ex)
 {
-	struct xp_qp *qp = of(ex);
+	struct xp_qp *qp = qp_ex_of(ex);
 	bool posted = qp->staged && !qp->batch_err;
 	int err = qp->batch_err;
 
@@ -61,8 +61,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	if (!forked(of(ex)))
-		xp_unlock(&of(ex)->sq_lock);
+	if (!forked(qp_ex_of(ex)))
+		xp_unlock(&qp_ex_of(ex)->sq_lock);
 }
 
 /* ---- operations ---------------------------------------------------------------- */
@@ -79,11 +79,11 @@ static void *fail_batch(struct xp_qp *qp, int err)
 }
 
 /* Starts the next entry. Returns NULL after an error. */
-static struct xr_send_wqe *begin(struct ibv_qp_ex *ex, enum xr_wr_opcode opcode, uint64_t op)
+static struct xr_send_wqe *qp_ex_begin(struct ibv_qp_ex *ex, enum xr_wr_opcode opcode, uint64_t op)
 {
 	/* Inline data is set by its own setters, whether or not the flag is set. */
 	unsigned int flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
-	struct xp_qp *qp = of(ex);
+	struct xp_qp *qp = qp_ex_of(ex);
 
 	if (qp->batch_err)
 		return NULL;
@@ -143,7 +143,7 @@ static void put_atomic(struct xr_send_wqe *wqe, uint64_t compare_add, uint64_t s
 
 /* IBV_QP_EX_WITH_FLUSH, which verbs.h has since rdma-core 45 */
 #define WITH_FLUSH (1u << 11)
-#define BEGIN(op) begin(ex, XR_WR_##op, IBV_QP_EX_WITH_##op)
+#define BEGIN(op) qp_ex_begin(ex, XR_WR_##op, IBV_QP_EX_WITH_##op)
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
@@ -206,21 +206,21 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 	if (!wqe)
 		return;
 	wqe->flags |= XR_SEND_INLINE;
-	if (xp_wqe_inline(of(ex), wqe, value, sizeof(uint64_t)))
-		refuse_inline(of(ex), sizeof(uint64_t));
+	if (xp_wqe_inline(qp_ex_of(ex), wqe, value, sizeof(uint64_t)))
+		refuse_inline(qp_ex_of(ex), sizeof(uint64_t));
 }
 
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
 		     uint8_t type, uint8_t level)
 {
-	struct xr_send_wqe *wqe = begin(ex, XR_WR_FLUSH, WITH_FLUSH);
+	struct xr_send_wqe *wqe = qp_ex_begin(ex, XR_WR_FLUSH, WITH_FLUSH);
 
 	put_remote(wqe, rkey, remote_addr);
 	if (!wqe)
 		return;
 	if (!type || type & ~(XR_FLUSH_GLOBAL | XR_FLUSH_PERSISTENT) || level > XR_FLUSH_MR ||
 	    (len > UINT32_MAX && level == XR_FLUSH_RANGE)) {
-		fail_batch(of(ex),
+		fail_batch(qp_ex_of(ex),
 			   xp_refuse(WR, EINVAL, "type 0x%x, level %u, length %zu of a FLUSH", type,
 				     level, len));
 		return;
@@ -247,7 +247,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 /* Not in send_ops of any QP. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-	fail_batch(of(ex), xp_refuse(WR, EOPNOTSUPP, "TSO is not supported"));
+	fail_batch(qp_ex_of(ex), xp_refuse(WR, EOPNOTSUPP, "TSO is not supported"));
 }
 
 /* ---- setters ------------------------------------------------------------------- */
@@ -265,7 +265,7 @@ static struct xr_send_wqe *current(struct xp_qp *qp)
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
-	struct xp_qp *qp = of(ex);
+	struct xp_qp *qp = qp_ex_of(ex);
 	struct xr_send_wqe *wqe = current(qp);
 
 	if (wqe && !xp_is_of(ah, xp_ah, qp->ctx))
@@ -279,7 +279,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 {
-	struct xr_send_wqe *wqe = current(of(ex));
+	struct xr_send_wqe *wqe = current(qp_ex_of(ex));
 
 	if (wqe)
 		wqe->xrc_srqn = remote_srqn;
@@ -287,7 +287,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *list)
 {
-	struct xp_qp *qp = of(ex);
+	struct xp_qp *qp = qp_ex_of(ex);
 	struct xr_send_wqe *wqe = current(qp);
 
 	if (!wqe)
@@ -310,7 +310,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *buf)
 {
-	struct xp_qp *qp = of(ex);
+	struct xp_qp *qp = qp_ex_of(ex);
 	struct xr_send_wqe *wqe = current(qp);
 	size_t i;
 	int err;
@@ -359,10 +359,10 @@ static void set_builders(struct ibv_qp_ex *ex)
 	 * Programs such as librpma see by these two whether the QP has the operation, as rdma_rxe,
 	 * the other provider that has them, leaves them NULL for a QP that was created without.
 	 */
-	if (of(ex)->send_ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
+	if (qp_ex_of(ex)->send_ops & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
-	if (of(ex)->send_ops & WITH_FLUSH)
-		of(ex)->ex_45.wr_flush = wr_flush;
+	if (qp_ex_of(ex)->send_ops & WITH_FLUSH)
+		qp_ex_of(ex)->ex_45.wr_flush = wr_flush;
 }
 
 /* ---- create -------------------------------------------------------------------- */

@@ -192,7 +192,7 @@ bool xp_gid_table_valid(const struct xp_gid_table *t, size_t got)
 	       got >= sizeof(t->head) + t->head.count * sizeof(t->entry[0]);
 }
 
-static int query_gids(struct xp_context *ctx, struct xp_gid_table *t)
+static int verbs_query_gids(struct xp_context *ctx, struct xp_gid_table *t)
 {
 	struct xp_call call = { .type = XR_MSG_QUERY_GIDS, .rep = t, .rep_len = sizeof(*t) };
 	int err = xp_call(ctx, &call);
@@ -229,7 +229,7 @@ static int one_gid(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 	if (index >= XR_GID_TABLE_LEN)
 		return xp_refuse("ibv_query_gid", EINVAL, "index %u, limit %u", index,
 				 XR_GID_TABLE_LEN - 1);
-	err = query_gids(xp_ctx(xp_process_context(ibctx)), &t);
+	err = verbs_query_gids(xp_ctx(xp_process_context(ibctx)), &t);
 	if (err)
 		return err;
 	for (i = 0; i < t.head.count; i++) {
@@ -258,7 +258,7 @@ ssize_t xp_query_gid_table(struct ibv_context *ibctx, struct ibv_gid_entry *entr
 
 	if (flags || !entry_size)
 		return xp_refuse("ibv_query_gid_table", EINVAL, "flags 0x%x, must be 0", flags);
-	err = query_gids(xp_ctx(xp_process_context(ibctx)), &t);
+	err = verbs_query_gids(xp_ctx(xp_process_context(ibctx)), &t);
 	if (err)
 		return err;
 	if (max < t.head.count)
@@ -307,7 +307,7 @@ int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid)
 {
 	struct xp_gid_table t;
 	uint32_t i;
-	int err = query_gids(ctx, &t);
+	int err = verbs_query_gids(ctx, &t);
 
 	if (err)
 		return err;

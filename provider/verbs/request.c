@@ -46,7 +46,7 @@ static const char *const request_names[] = {
 #undef X
 };
 
-static void explain(const struct xp_context *ctx, uint32_t type, int err)
+static void request_explain(const struct xp_context *ctx, uint32_t type, int err)
 {
 	char request[sizeof(ctx->dev->ibdev.name) + 32];
 
@@ -70,7 +70,7 @@ static int call_locked(struct xp_context *ctx, struct xp_call *call)
 	else
 		err = xp_conn_call(&ctx->conn, call);
 	if (err)
-		explain(ctx, call->type, err);
+		request_explain(ctx, call->type, err);
 	if (!ctx->conn.broken)
 		return err;
 	xp_set_gone(ctx);
@@ -88,8 +88,8 @@ static void populate_piece(const struct xp_piece *piece)
 }
 
 /* Pieces of direct contexts are memory of the program already. */
-static int map_piece(struct xp_context *ctx, uint32_t type, struct xp_piece *piece,
-		     struct xp_shm_fds *fds)
+static int request_map_piece(struct xp_context *ctx, uint32_t type, struct xp_piece *piece,
+			     struct xp_shm_fds *fds)
 {
 	if (!ctx->host || !ctx->host_ops->serves(type))
 		return xp_shm_map(&ctx->shm, piece->ref, fds, &piece->ptr);
@@ -106,7 +106,7 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 
 	/* In a child process the lock may have been held when the parent forked. */
 	if (xp_health(ctx) != XP_HEALTHY) {
-		explain(ctx, call->type, -EIO);
+		request_explain(ctx, call->type, -EIO);
 		return -EIO;
 	}
 	if (n) {
@@ -119,7 +119,7 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 	shm_fds.fd = fds;
 	shm_fds.n = call->rep_nfds;
 	for (i = 0; i < n && !err; i++)
-		err = map_piece(ctx, call->type, &piece[i], &shm_fds);
+		err = request_map_piece(ctx, call->type, &piece[i], &shm_fds);
 	pthread_mutex_unlock(&ctx->conn_lock);
 	if (n)
 		xp_close_fds(fds, call->rep_nfds);

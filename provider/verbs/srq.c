@@ -16,7 +16,7 @@
 
 /* ---- create, modify, query ----------------------------------------------------- */
 
-static int init_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, uint32_t max_wr)
+static int srq_init_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, uint32_t max_wr)
 {
 	struct xp_ring *r = &srq->ring;
 	int err;
@@ -35,8 +35,8 @@ static int init_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, ui
 	return 0;
 }
 
-static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
-		     const struct xr_create_srq_rep *rep)
+static void verbs_fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
+			   const struct xr_create_srq_rep *rep)
 {
 	srq->ctx = xp_pd(ibpd)->ctx;
 	srq->ibsrq.context = ibpd->context;
@@ -51,8 +51,8 @@ static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
 }
 
 /* Creates the SRQ in the daemon and maps its ring. Returns a negative errno. */
-static int create_in_daemon(struct xp_context *ctx, struct xp_srq *srq,
-			    struct xr_create_srq_req *req, struct xr_create_srq_rep *rep)
+static int srq_create_in_daemon(struct xp_context *ctx, struct xp_srq *srq,
+				struct xr_create_srq_req *req, struct xr_create_srq_rep *rep)
 {
 	struct xp_call call = {
 		.type = XR_MSG_CREATE_SRQ,
@@ -69,15 +69,15 @@ static int create_in_daemon(struct xp_context *ctx, struct xp_srq *srq,
 	if (err)
 		return err;
 	srq->max_sge = rep->max_sge;
-	err = init_ring(srq, piece.ptr, rep->ring.length, rep->max_wr);
+	err = srq_init_ring(srq, piece.ptr, rep->ring.length, rep->max_wr);
 	if (err)
 		xp_release(ctx, XR_MSG_DESTROY_SRQ, rep->handle, NULL);
 	return err;
 }
 
 /* @xrcd, @cq: of an XRC SRQ, else NULL. */
-static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr,
-			      struct ibv_xrcd *xrcd, struct ibv_cq *cq)
+static struct ibv_srq *srq_create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr,
+				  struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
 	struct xp_context *ctx = xp_own_pd(ibpd)->ctx;
 	struct xr_create_srq_req req = {
@@ -98,12 +98,12 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 	srq = xp_queue_alloc(ibpd, sizeof(*srq), XROCEDV_RES_SRQ);
 	if (!srq)
 		return xp_null(xp_refuse_memory("ibv_create_srq"));
-	err = create_in_daemon(ctx, srq, &req, &rep);
+	err = srq_create_in_daemon(ctx, srq, &req, &rep);
 	if (err) {
 		xp_queue_free(srq);
 		return xp_null(err);
 	}
-	fill_srq(srq, ibpd, attr->srq_context, &rep);
+	verbs_fill_srq(srq, ibpd, attr->srq_context, &rep);
 	if (xrcd) {
 		srq->cq = xp_cq(cq);
 		xp_cq_attach_srq(srq->cq, srq);
@@ -115,7 +115,7 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 
 struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
 {
-	return create(ibpd, attr, NULL, NULL);
+	return srq_create(ibpd, attr, NULL, NULL);
 }
 
 #define XRC_MASK (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ)
@@ -136,13 +136,13 @@ struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_
 		return xp_null(xp_refuse("ibv_create_srq_ex", EINVAL,
 					 "pd is missing or of another context"));
 	if (type == IBV_SRQT_BASIC)
-		return create(attr->pd, (struct ibv_srq_init_attr *)attr, NULL, NULL);
+		return srq_create(attr->pd, (struct ibv_srq_init_attr *)attr, NULL, NULL);
 	if ((attr->comp_mask & XRC_MASK) != XRC_MASK || !xp_is_of(attr->xrcd, xp_xrcd, ctx) ||
 	    !xp_is_of(attr->cq, xp_cq, ctx))
 		return xp_null(
 			xp_refuse("ibv_create_srq_ex", EINVAL,
 				  "xrcd or cq of the XRC SRQ is missing or of another context"));
-	return create(attr->pd, (struct ibv_srq_init_attr *)attr, attr->xrcd, attr->cq);
+	return srq_create(attr->pd, (struct ibv_srq_init_attr *)attr, attr->xrcd, attr->cq);
 }
 
 int xp_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
@@ -177,7 +177,7 @@ int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	xp_lock(&srq->lock);
 	err = xp_call_map(xp_srq(ibsrq)->ctx, &call, &piece, 1);
 	if (!err && mask & IBV_SRQ_MAX_WR) {
-		err = init_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
+		err = srq_init_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
 		attr->max_wr = rep.max_wr;
 	}
 	xp_unlock(&srq->lock);
@@ -203,7 +203,7 @@ int xp_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 
 /* ---- destroy ------------------------------------------------------------------- */
 
-static void wait_for_acks(struct xp_srq *srq)
+static void srq_wait_for_acks(struct xp_srq *srq)
 {
 	pthread_mutex_lock(&srq->ibsrq.mutex);
 	while (srq->ibsrq.events_completed != srq->async_read)
@@ -229,7 +229,7 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
 		if (srq->cq)
 			xp_cq_detach_srq(srq->cq, srq);
 		xp_event_forget(ctx->async, (uintptr_t)srq, rep.async_events, &srq->async_read);
-		wait_for_acks(srq);
+		srq_wait_for_acks(srq);
 	}
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
@@ -244,7 +244,7 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
  * Returns the number of receives that may be posted. When the daemon is gone, its consumer index no
  * longer advances, and tail counts the flushed entries. Needs srq->lock.
  */
-static uint32_t room(const struct xp_srq *srq)
+static uint32_t srq_room(const struct xp_srq *srq)
 {
 	const struct xp_ring *r = &srq->ring;
 
@@ -263,7 +263,7 @@ int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	}
 	xp_lock(&srq->lock);
 	for (; wr; wr = wr->next) {
-		err = room(srq) ? xp_fill_recv(xp_ring_next(r), srq->max_sge, wr) : ENOMEM;
+		err = srq_room(srq) ? xp_fill_recv(xp_ring_next(r), srq->max_sge, wr) : ENOMEM;
 		if (err) {
 			*bad_wr = wr;
 			break;
@@ -305,7 +305,7 @@ bool xp_srq_has_work(struct xp_srq *srq)
 	bool any;
 
 	xp_lock(&srq->lock);
-	any = room(srq) != srq->ring.limit;
+	any = srq_room(srq) != srq->ring.limit;
 	xp_unlock(&srq->lock);
 	return any;
 }

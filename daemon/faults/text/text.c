@@ -210,7 +210,7 @@ static bool parse_words(struct xd_words *w, char *line, struct xd_fault_list *li
 }
 
 /* Returns the first of a character, or the end. */
-static const char *find(const char *text, const char *end, char c)
+static const char *text_find(const char *text, const char *end, char c)
 {
 	const char *at = memchr(text, c, (size_t)(end - text));
 
@@ -218,16 +218,16 @@ static const char *find(const char *text, const char *end, char c)
 }
 
 /* Parses the rules of a line, which are separated by ';'. */
-static bool parse_line(struct xd_words *w, const char *text, const char *end,
-		       struct xd_fault_list *list)
+static bool text_parse_line(struct xd_words *w, const char *text, const char *end,
+			    struct xd_fault_list *list)
 {
 	char copy[XD_FAULT_TEXT];
 	const char *rule_end;
 	size_t len;
 
-	end = find(text, end, '#');
+	end = text_find(text, end, '#');
 	for (; text < end; text = rule_end + 1) {
-		rule_end = find(text, end, ';');
+		rule_end = text_find(text, end, ';');
 		len = (size_t)(rule_end - text);
 		if (len >= sizeof(copy) || memchr(text, 0, len)) {
 			snprintf(w->why, w->size, "a rule has at most %zu characters, and no NUL",
@@ -252,8 +252,8 @@ int xd_fault_parse(const char *text, uint32_t length, struct xd_fault_list *list
 	list->n = 0;
 	list->seed = 0;
 	for (unsigned number = 1; text < end; number++, text = line_end + 1) {
-		line_end = find(text, end, '\n');
-		if (parse_line(&w, text, line_end, list))
+		line_end = text_find(text, end, '\n');
+		if (text_parse_line(&w, text, line_end, list))
 			continue;
 		snprintf(why, size, "line %u: %s", number, reason);
 		return -EINVAL;

@@ -23,7 +23,7 @@ bool xd_words_wrong(struct xd_words *w, const char *value, const char *needs)
 	return false;
 }
 
-static bool parse_number(const char *text, uint64_t most, uint64_t *n)
+static bool words_parse_number(const char *text, uint64_t most, uint64_t *n)
 {
 	char *end;
 
@@ -39,7 +39,7 @@ bool xd_words_number(struct xd_words *w, uint64_t least, uint64_t most, uint64_t
 	const char *text = xd_words_next(w);
 	char needs[64];
 
-	if (parse_number(text, most, n) && *n >= least)
+	if (words_parse_number(text, most, n) && *n >= least)
 		return true;
 	snprintf(needs, sizeof(needs), "a number from %llu to %llu", (unsigned long long)least,
 		 (unsigned long long)most);

@@ -136,7 +136,7 @@ static uint64_t measure(crc32_fn *fn)
 }
 
 /* Emulators have the instruction, so that only a measurement tells. */
-__attribute__((constructor)) static void choose(void)
+__attribute__((constructor)) static void crc_choose(void)
 {
 	tables = measure(xt_crc32_by_tables) < measure(xt_crc32_by_multiplication);
 }

@@ -36,7 +36,7 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 	return product;
 }
 
-static void fill(void)
+static void crc_change_fill(void)
 {
 	uint32_t up = ONE, down = ONE;
 
@@ -56,12 +56,12 @@ static void fill(void)
 
 uint32_t xt_crc32_difference(uint32_t change, uint32_t behind)
 {
-	pthread_once(&once, fill);
+	pthread_once(&once, crc_change_fill);
 	return multiply(change, power[behind]);
 }
 
 uint32_t xt_crc32_change(uint32_t difference, uint32_t behind)
 {
-	pthread_once(&once, fill);
+	pthread_once(&once, crc_change_fill);
 	return multiply(difference, inverse[behind]);
 }

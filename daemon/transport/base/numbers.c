@@ -57,7 +57,7 @@ void xt_numbers_free(struct xt_numbers *t)
 	free(t);
 }
 
-static uint32_t slot_of(const struct xt_numbers *t, uint32_t number)
+static uint32_t numbers_slot_of(const struct xt_numbers *t, uint32_t number)
 {
 	if (number == XR_GSI_QPN)
 		return __atomic_load_n(&t->gsi, __ATOMIC_RELAXED);
@@ -72,7 +72,7 @@ static struct number *number_at(const struct xt_numbers *t, uint32_t slot, uint3
 }
 
 /* As xt_keys_by_index() */
-static struct number *find(const struct xt_numbers *t, uint32_t number)
+static struct number *numbers_find(const struct xt_numbers *t, uint32_t number)
 {
 	static __thread uint32_t recent[XT_RECENT];
 	uint32_t *slot = &recent[number % XT_RECENT];
@@ -80,13 +80,13 @@ static struct number *find(const struct xt_numbers *t, uint32_t number)
 
 	if (__builtin_expect(n != NULL, true))
 		return n;
-	*slot = slot_of(t, number);
+	*slot = numbers_slot_of(t, number);
 	return number_at(t, *slot, number);
 }
 
 void *xt_numbers_get(struct xt_numbers *t, uint32_t number)
 {
-	struct number *n = find(t, number);
+	struct number *n = numbers_find(t, number);
 
 	return n ? __atomic_load_n(&n->item, __ATOMIC_RELAXED) : NULL;
 }
@@ -139,8 +139,8 @@ static uint32_t take_slot(struct xt_numbers *t)
 }
 
 /* The number cannot be looked up yet. */
-static bool reserve(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
-		    uint32_t *slot, uint32_t *number)
+static bool numbers_reserve(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
+			    uint32_t *slot, uint32_t *number)
 {
 	struct number *n;
 
@@ -163,7 +163,7 @@ static bool reserve(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t
 bool xt_numbers_add_of(struct xt_numbers *t, void *item, uint32_t modulus, uint32_t rest,
 		       uint32_t *slot, uint32_t *number)
 {
-	if (!reserve(t, item, modulus, rest, slot, number))
+	if (!numbers_reserve(t, item, modulus, rest, slot, number))
 		return false;
 	xt_slots_publish(&t->slots, *slot);
 	return true;
@@ -174,7 +174,7 @@ bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot)
 	struct number *n;
 	uint32_t number;
 
-	if (t->gsi != XT_NO_SLOT || !reserve(t, item, 0, 0, slot, &number))
+	if (t->gsi != XT_NO_SLOT || !numbers_reserve(t, item, 0, 0, slot, &number))
 		return false;
 	n = xt_slots_at(&t->slots, *slot);
 	n->number = XR_GSI_QPN;
@@ -185,12 +185,12 @@ bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot)
 
 void xt_numbers_del(struct xt_numbers *t, uint32_t number)
 {
-	struct number *n = find(t, number);
+	struct number *n = numbers_find(t, number);
 
 	if (!n)
 		return;
 	__atomic_store_n(&n->item, NULL, __ATOMIC_RELAXED);
-	xt_slots_release(&t->slots, slot_of(t, number));
+	xt_slots_release(&t->slots, numbers_slot_of(t, number));
 	if (number == XR_GSI_QPN)
 		__atomic_store_n(&t->gsi, XT_NO_SLOT, __ATOMIC_RELAXED);
 }

@@ -58,7 +58,7 @@ static uint32_t take_fresh(struct xt_slots *t)
 	return t->fresh - 1;
 }
 
-static uint32_t take_freed(struct xt_slots *t)
+static uint32_t slots_take_freed(struct xt_slots *t)
 {
 	uint32_t index = t->free_head;
 	struct xt_slot *slot;
@@ -76,7 +76,7 @@ uint32_t xt_slots_reserve(struct xt_slots *t)
 	uint32_t index = t->free_count < t->min_freed ? take_fresh(t) : XT_NO_SLOT;
 
 	if (index == XT_NO_SLOT)
-		index = take_freed(t);
+		index = slots_take_freed(t);
 	return index == XT_NO_SLOT ? take_fresh(t) : index;
 }
 

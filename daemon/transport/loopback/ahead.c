@@ -13,14 +13,14 @@
 #define AHEAD_READS 16
 
 /* Returns true if all these bytes are in one segment of the peer that must be waited for. */
-static bool waits(struct xt_qp *peer, struct xr_key_use *use, struct xt_mem_at *at)
+static bool ahead_waits(struct xt_qp *peer, struct xr_key_use *use, struct xt_mem_at *at)
 {
 	use->access = XR_ACCESS_REMOTE_READ;
 	return xt_resp_check(peer, use, at) < 0 && xt_mem_waits(at->mem, at->off, use->len);
 }
 
 /* Starts to read the data of a READ that is posted, but not loaded; see xt_sq_read_ahead(). */
-static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
+static bool ahead_fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
 {
 	const uint8_t *slot = xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride);
 	struct xr_key_use use = { 0 };
@@ -36,7 +36,7 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
 	use.key = wqe.rkey;
 	use.va = wqe.remote_addr;
 	use.len = sge.length;
-	return sge.length && sge.length <= XT_MEM_IO_MAX && waits(peer, &use, &at) &&
+	return sge.length && sge.length <= XT_MEM_IO_MAX && ahead_waits(peer, &use, &at) &&
 	       xt_mem_fetch(&qp->accesses.reads[XT_READS_SEND_AHEAD], index, at.mem, at.off,
 			    use.len);
 }
@@ -65,8 +65,8 @@ void xt_loopback_read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct x
 		return;
 	if (xt_diff(end, qp->sq.producer) > 0)
 		end = qp->sq.producer;
-	if (!waits(peer, &use, &at) || !xt_reads_look_ahead(ahead, index, end))
+	if (!ahead_waits(peer, &use, &at) || !xt_reads_look_ahead(ahead, index, end))
 		return;
-	while (xt_reads_may_fetch(ahead, end) && fetch_read(qp, peer, ahead->item))
+	while (xt_reads_may_fetch(ahead, end) && ahead_fetch_read(qp, peer, ahead->item))
 		ahead->item++;
 }

@@ -32,20 +32,20 @@
 #include "daemon/transport/queue/wr_kind.h"
 #include "daemon/transport/waiting/posted.h"
 
-enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_WAIT };
+enum loopback_step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_WAIT };
 
 /*
  * Bytes that one piece may have; one packet if the QP has a rate limit. Integrity regions need more
  * accesses and more staging memory for the same bytes.
  */
-static uint32_t chunk(const struct xt_qp *qp, const struct xt_qp *peer)
+static uint32_t loopback_chunk(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	if (qp->attr.rate_limit)
 		return qp->mtu;
 	return xt_has_integrity(qp, peer) ? XT_INTEGRITY_MOVE : XT_LOOPBACK_MOVE;
 }
 
-static void cut(struct xt_qp *qp, struct xt_swqe *w, struct xt_piece *p)
+static void loopback_cut(struct xt_qp *qp, struct xt_swqe *w, struct xt_piece *p)
 {
 	uint32_t left;
 
@@ -55,7 +55,7 @@ static void cut(struct xt_qp *qp, struct xt_swqe *w, struct xt_piece *p)
 	p->off = (qp->req.next - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
 	/* the rate limit may have changed since the writes of the piece have started */
-	p->full = qp->req.posted ? qp->req.posted : chunk(qp, p->peer);
+	p->full = qp->req.posted ? qp->req.posted : loopback_chunk(qp, p->peer);
 	p->len = left < p->full ? left : p->full;
 	p->packets = (p->len + qp->mtu - 1) >> qp->mtu_shift;
 	if (!p->packets)
@@ -70,7 +70,8 @@ static uint32_t peer_type(const struct xt_qp *qp)
 }
 
 /* Returns true if the peer expects the PSN of the piece; unreliable QPs accept any first packet. */
-static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const struct xt_piece *p)
+static bool loopback_expected(const struct xt_qp *qp, const struct xt_qp *peer,
+			      const struct xt_piece *p)
 {
 	if (xt_unreliable(qp) && p->first)
 		return true;
@@ -97,7 +98,7 @@ static void count_bytes(struct xt_qp *qp, struct xt_qp *peer, const struct xt_pi
 	(read ? qp : peer)->counters.rx_bytes += p->len;
 }
 
-static void advance(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
+static void loopback_advance(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	struct xt_requester *r = &qp->req;
 
@@ -130,7 +131,7 @@ static void begin_put(struct xt_put *put, struct xt_qp *qp, struct xt_qp *peer, 
 }
 
 /* The piece is lost: a reliable QP times out; UC and UD complete as if it had been sent. */
-static void lost(struct xt_qp *qp, const struct xt_piece *p)
+static void loopback_lost(struct xt_qp *qp, const struct xt_piece *p)
 {
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->sq.retired);
 	struct xt_piece rest = *p;
@@ -149,7 +150,7 @@ static void lost(struct xt_qp *qp, const struct xt_piece *p)
 	}
 	rest.packets = p->wqe->psn + p->wqe->npsn - qp->req.next;
 	rest.last = true;
-	advance(qp, NULL, &rest);
+	loopback_advance(qp, NULL, &rest);
 }
 
 /* ---- packets for captures ------------------------------------------------------------------ */
@@ -166,7 +167,7 @@ static struct xt_shown shown(const struct xt_qp *qp, const struct xt_piece *p)
 }
 
 /* Requests of data, and the ACK that follows the last one */
-static void show_data(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
+static void loopback_show_data(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	const struct xt_shown s = shown(qp, p);
 
@@ -185,8 +186,8 @@ static void show_nak(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece
 }
 
 /* A request that is completed by a response of its own */
-static void show_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p,
-			uint64_t old)
+static void loopback_show_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p,
+				 uint64_t old)
 {
 	const struct xt_shown s = shown(qp, p);
 
@@ -200,7 +201,8 @@ static void show_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_pi
 }
 
 /* Processes the NAK of the peer. If the peer is this QP itself, it may be in ERR already. */
-static void refused(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p, uint32_t code)
+static void loopback_refused(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p,
+			     uint32_t code)
 {
 	if (shows(qp))
 		show_nak(qp, peer, p, XR_AETH_NAK | code);
@@ -209,11 +211,11 @@ static void refused(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 }
 
 /* Drops a message of an unreliable QP on both sides, because the peer could not receive it. */
-static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
+static void loopback_dropped(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece *p)
 {
 	xt_resp_drop_message(peer);
 	if (xt_may_send(qp))
-		lost(qp, p);
+		loopback_lost(qp, p);
 }
 
 /*
@@ -249,16 +251,16 @@ static bool data_done(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piec
 	if ((outcome == XT_RNR || outcome == XT_SOURCE_ERROR) && xt_has_posted(qp))
 		return false;
 	if (xt_unreliable(qp) && (outcome == XT_RNR || outcome == XT_REFUSED)) {
-		dropped(qp, peer, p);
+		loopback_dropped(qp, peer, p);
 		return true;
 	}
 	switch (outcome) {
 	case XT_ACCEPTED:
 		if (shows(qp))
-			show_data(qp, peer, p);
+			loopback_show_data(qp, peer, p);
 		/* a QP that sends to itself may have failed with its own receive completion */
 		if (xt_may_send(qp))
-			advance(qp, peer, p);
+			loopback_advance(qp, peer, p);
 		break;
 	case XT_RNR:
 		no_receive(qp, peer, p);
@@ -267,7 +269,7 @@ static bool data_done(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piec
 		xt_sq_fail(qp, res->error);
 		break;
 	case XT_REFUSED:
-		refused(qp, peer, p, res->nak);
+		loopback_refused(qp, peer, p, res->nak);
 		break;
 	case XT_POSTED:
 		qp->req.posted = p->full;
@@ -348,7 +350,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 		if (xt_has_posted(qp))
 			return false;
 		xt_resp_refuse(peer, nak);
-		refused(qp, peer, p, (uint32_t)nak);
+		loopback_refused(qp, peer, p, (uint32_t)nak);
 		return true;
 	}
 	begin_put(&put, qp, peer, true);
@@ -360,14 +362,14 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 		return false;
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
-		refused(qp, peer, p, XR_NAK_REMOTE_OPERATIONAL);
+		loopback_refused(qp, peer, p, XR_NAK_REMOTE_OPERATIONAL);
 	} else if (side == XT_SIDE_TARGET) {
 		xt_sq_fail(qp, error);
 	} else {
 		peer_done(peer, p);
 		if (shows(qp))
-			show_single(qp, peer, p, 0);
-		advance(qp, peer, p);
+			loopback_show_single(qp, peer, p, 0);
+		loopback_advance(qp, peer, p);
 	}
 	return true;
 }
@@ -446,7 +448,7 @@ static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piec
 	}
 	if (outcome == XT_REFUSED) {
 		xt_resp_refuse(peer, res.nak);
-		refused(qp, peer, p, res.nak);
+		loopback_refused(qp, peer, p, res.nak);
 		return true;
 	}
 	if (outcome == XT_ACCEPTED && kind->response == XT_RESPONSE_ATOMIC)
@@ -460,9 +462,9 @@ static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piec
 	if (outcome == XT_ACCEPTED)
 		peer_done(peer, p);
 	if (outcome == XT_ACCEPTED && shows(qp))
-		show_single(qp, peer, p, res.old);
+		loopback_show_single(qp, peer, p, res.old);
 	if (outcome == XT_ACCEPTED && side == XT_SIDE_NONE)
-		advance(qp, peer, p);
+		loopback_advance(qp, peer, p);
 	else
 		xt_sq_fail(qp, res.error);
 	return true;
@@ -487,7 +489,7 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 		if (xt_has_posted(qp))
 			return false;
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
-		refused(qp, peer, p, XR_NAK_INVALID_REQUEST);
+		loopback_refused(qp, peer, p, XR_NAK_INVALID_REQUEST);
 	} else if (kind->response == XT_RESPONSE_READ) {
 		done = do_read(qp, peer, p);
 	} else {
@@ -499,7 +501,7 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct xt_piece 
 
 /* ---- the send queue ---------------------------------------------------------------------- */
 
-static enum step step(struct xt_qp *qp, const struct xt_piece *p)
+static enum loopback_step step(struct xt_qp *qp, const struct xt_piece *p)
 {
 	struct xt_reads *reads = &qp->accesses.reads[XT_READS_SEND];
 	struct xt_engine *e = qp->engine, *other;
@@ -508,7 +510,7 @@ static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 
 	xt_reads_take_over(reads, qp->sq.cur);
 	if (!peer) {
-		lost(qp, p);
+		loopback_lost(qp, p);
 	} else {
 		other = peer->engine;
 		if (!xt_engine_enter(e, other))
@@ -517,12 +519,12 @@ static enum step step(struct xt_qp *qp, const struct xt_piece *p)
 			xt_engine_leave(e, other);
 			return xt_may_send(qp) ? STEP_ON : STEP_STOP;
 		}
-		if (reachable(qp, peer) && expected(qp, peer, p))
+		if (reachable(qp, peer) && loopback_expected(qp, peer, p))
 			done = perform(qp, peer, p);
 		else if (xt_has_posted(qp))
 			done = false;
 		else
-			lost(qp, p);
+			loopback_lost(qp, p);
 		if (reads->used && qp->sq.cur == p->index)
 			xt_loopback_read_ahead(qp, peer, p);
 		xt_loopback_began(qp, peer, done);
@@ -549,7 +551,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_requester *r = &qp->req;
 	uint32_t cost = run_sends(qp, budget);
-	enum step next = STEP_ON;
+	enum loopback_step next = STEP_ON;
 	struct xt_swqe *w;
 	struct xt_piece p;
 
@@ -580,7 +582,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			next = xt_req_run_local(qp, w) ? STEP_ON : STEP_STOP;
 			continue;
 		}
-		cut(qp, w, &p);
+		loopback_cut(qp, w, &p);
 		cost += xt_loopback_cost(p.len);
 		next = step(qp, &p);
 		if (next == STEP_WAIT)

@@ -15,7 +15,7 @@
 #define MAX_POSTED (256u << 10)
 
 /* Returns a PSN of the peer as the requester counts it. */
-static uint32_t from_peer(const struct xt_requester *r, uint32_t psn)
+static uint32_t posted_from_peer(const struct xt_requester *r, uint32_t psn)
 {
 	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
 }
@@ -34,7 +34,7 @@ static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
 		return r->unacked;
 	if (!xt_posted(&peer->accesses, XT_RESPONDER))
 		return r->next;
-	return from_peer(r, xt_posted_first(&peer->accesses, XT_RESPONDER));
+	return posted_from_peer(r, xt_posted_first(&peer->accesses, XT_RESPONDER));
 }
 
 /* The data before a PSN is in memory. */
@@ -73,7 +73,7 @@ static bool is_pending(const struct xt_qp *qp)
 	return xt_has_posted(qp) || qp->req.posted;
 }
 
-static bool sends_to(const struct xt_qp *qp, const struct xt_qp *peer)
+static bool posted_sends_to(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	return qp->path.loopback && qp->attr.dest_qp_num == peer->info.qpn;
 }
@@ -83,8 +83,8 @@ static struct xt_qp *sender_here(struct xt_qp *peer)
 {
 	struct xt_qp *qp = xt_qp_by_num(peer->engine->shared->qps, peer->attr.dest_qp_num);
 
-	if (!peer->path.loopback || !qp || qp->engine != peer->engine || !sends_to(qp, peer) ||
-	    !xt_may_send(qp))
+	if (!peer->path.loopback || !qp || qp->engine != peer->engine ||
+	    !posted_sends_to(qp, peer) || !xt_may_send(qp))
 		return NULL;
 	return qp;
 }
@@ -129,7 +129,7 @@ static uint32_t stopped_psn(const struct xt_requester *r, const struct xt_qp *pe
 	/* it was connected again, and stopped again */
 	if (peer->waiting.stops != r->peer_stops + 1)
 		return r->unacked;
-	return from_peer(r, peer->waiting.stopped_psn);
+	return posted_from_peer(r, peer->waiting.stopped_psn);
 }
 
 /*
@@ -166,7 +166,7 @@ struct xt_qp *xt_loopback_sender(const struct xt_qp *peer)
 {
 	struct xt_qp *qp = xt_qp_by_num(peer->engine->shared->qps, peer->attr.dest_qp_num);
 
-	return peer->path.loopback && qp && qp != peer && sends_to(qp, peer) ? qp : NULL;
+	return peer->path.loopback && qp && qp != peer && posted_sends_to(qp, peer) ? qp : NULL;
 }
 
 void xt_loopback_peer_stopped(struct xt_qp *sender, const struct xt_qp *peer, uint64_t now)

@@ -20,7 +20,7 @@
 #include "daemon/transport/memory/use.h"
 
 /* A SEND and the receive that it fills; source, target: spans of the keys that were used last */
-struct message {
+struct sends_message {
 	struct xt_span source, target;
 	struct xr_sge sge; /* of the source; length 0: inline data */
 	uint64_t wr_id;
@@ -30,7 +30,7 @@ struct message {
 };
 
 /* True if packets are kept, or writes posted. */
-static bool is_busy(const struct xt_qp *qp)
+static bool sends_is_busy(const struct xt_qp *qp)
 {
 	return qp->waiting.busy || qp->accesses.busy;
 }
@@ -43,7 +43,7 @@ static bool is_settled(const struct xt_qp *qp)
 
 	return qp->info.state == XR_QPS_RTS && r->wait == XT_WAIT_NONE &&
 	       sq->completed == sq->loaded && sq->cur == sq->loaded && r->next == r->max &&
-	       r->unacked == r->next && sq->load_psn == r->next && !is_busy(qp) &&
+	       r->unacked == r->next && sq->load_psn == r->next && !sends_is_busy(qp) &&
 	       !qp->accesses.reads[XT_READS_SEND].used &&
 	       !qp->accesses.reads[XT_READS_SEND_AHEAD].used;
 }
@@ -65,7 +65,7 @@ static bool is_ready(const struct xt_qp *peer, uint32_t psn)
 
 	return is_established(peer) && peer->resp.kind == XT_KIND_NONE &&
 	       !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, psn & XR_PSN_MASK) && peer->rq_ring &&
-	       !rq->taken && rq->completed == rq->consumer && !is_busy(peer);
+	       !rq->taken && rq->completed == rq->consumer && !sends_is_busy(peer);
 }
 
 bool xt_loopback_sends_possible(const struct xt_qp *qp, const struct xt_qp *peer)
@@ -76,8 +76,8 @@ bool xt_loopback_sends_possible(const struct xt_qp *qp, const struct xt_qp *peer
 }
 
 /* Returns the first @len bytes of an SGE, NULL if they are not all mapped in one span. */
-static uint8_t *map(const struct xt_qp *qp, const struct xr_sge *sge, uint32_t len, uint32_t access,
-		    struct xt_span *s)
+static uint8_t *sends_map(const struct xt_qp *qp, const struct xr_sge *sge, uint32_t len,
+			  uint32_t access, struct xt_span *s)
 {
 	if ((sge->lkey != s->lkey || sge->addr - s->addr >= s->len) && !xt_map(qp, sge, access, s))
 		return NULL;
@@ -85,7 +85,7 @@ static uint8_t *map(const struct xt_qp *qp, const struct xr_sge *sge, uint32_t l
 }
 
 /* Reads a work request. Returns false if it is not one of those that are executed here. */
-static bool take_send(struct xt_qp *qp, struct message *m)
+static bool take_send(struct xt_qp *qp, struct sends_message *m)
 {
 	const uint32_t index = qp->sq.cur;
 	uint8_t *slot = xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride);
@@ -105,7 +105,7 @@ static bool take_send(struct xt_qp *qp, struct message *m)
 			return false;
 		memcpy(&m->sge, slot + sizeof(wqe), sizeof(m->sge));
 		m->len = m->sge.length;
-		m->from = m->len <= XT_LOOPBACK_MOVE ? map(qp, &m->sge, m->len, 0, &m->source)
+		m->from = m->len <= XT_LOOPBACK_MOVE ? sends_map(qp, &m->sge, m->len, 0, &m->source)
 						     : NULL;
 	}
 	m->wr_id = wqe.wr_id;
@@ -116,7 +116,7 @@ static bool take_send(struct xt_qp *qp, struct message *m)
 }
 
 /* Reads the next receive. Returns false if there is none, or if it is an unusual one. */
-static bool take_receive(struct xt_qp *peer, struct message *m)
+static bool sends_take_receive(struct xt_qp *peer, struct sends_message *m)
 {
 	struct xt_receive *rq = &peer->rq;
 	struct xr_sge *sge = peer->rq_sge;
@@ -135,14 +135,15 @@ static bool take_receive(struct xt_qp *peer, struct message *m)
 	memcpy(sge, slot + sizeof(wqe), sizeof(*sge));
 	if (sge->length < m->len)
 		return false;
-	m->to = map(peer, sge, m->len, XR_ACCESS_LOCAL_WRITE, &m->target);
+	m->to = sends_map(peer, sge, m->len, XR_ACCESS_LOCAL_WRITE, &m->target);
 	rq->wr_id = wqe.wr_id;
 	rq->num_sge = 1;
 	return m->to;
 }
 
 /* Returns false if the peer is in ERR, as its CQ had no room; the QP has processed its NAK then. */
-static bool complete_receive(struct xt_qp *qp, struct xt_qp *peer, const struct message *m)
+static bool sends_complete_receive(struct xt_qp *qp, struct xt_qp *peer,
+				   const struct sends_message *m)
 {
 	peer->resp.epsn += m->packets;
 	peer->resp.msn++;
@@ -155,7 +156,7 @@ static bool complete_receive(struct xt_qp *qp, struct xt_qp *peer, const struct 
 }
 
 /* Moves the requester behind the work request, and completes it. Returns false in ERR. */
-static bool complete_send(struct xt_qp *qp, const struct message *m)
+static bool complete_send(struct xt_qp *qp, const struct sends_message *m)
 {
 	struct xt_requester *r = &qp->req;
 
@@ -167,7 +168,7 @@ static bool complete_send(struct xt_qp *qp, const struct message *m)
 	return xt_sq_executed(qp, m->wr_id, m->len, m->signaled);
 }
 
-static bool execute(struct xt_qp *qp, struct xt_qp *peer, const struct message *m)
+static bool sends_execute(struct xt_qp *qp, struct xt_qp *peer, const struct sends_message *m)
 {
 	bool source;
 
@@ -176,11 +177,11 @@ static bool execute(struct xt_qp *qp, struct xt_qp *peer, const struct message *
 		return false;
 	qp->counters.tx_bytes += m->len;
 	peer->counters.rx_bytes += m->len;
-	return complete_receive(qp, peer, m) && complete_send(qp, m);
+	return sends_complete_receive(qp, peer, m) && complete_send(qp, m);
 }
 
 /* Shows the completions to the clients, and then that the work requests are done. */
-static void publish(struct xt_qp *qp, struct xt_qp *peer)
+static void sends_publish(struct xt_qp *qp, struct xt_qp *peer)
 {
 	xt_cq_publish(peer->recv_cq);
 	xt_cq_publish(qp->send_cq);
@@ -189,7 +190,7 @@ static void publish(struct xt_qp *qp, struct xt_qp *peer)
 }
 
 /* Raises events of CQs that were armed meanwhile. */
-static void check_armed(struct xt_qp *qp, struct xt_qp *peer)
+static void sends_check_armed(struct xt_qp *qp, struct xt_qp *peer)
 {
 	const uint64_t now = qp->engine->now;
 
@@ -201,18 +202,18 @@ static void check_armed(struct xt_qp *qp, struct xt_qp *peer)
 uint32_t xt_loopback_sends(struct xt_qp *qp, struct xt_qp *peer, uint32_t budget)
 {
 	const uint32_t psn = qp->req.next;
-	struct message m = { 0 };
+	struct sends_message m = { 0 };
 	uint32_t cost = 0;
 
 	while (cost < budget && qp->sq.cur != qp->sq.producer && take_send(qp, &m) &&
-	       take_receive(peer, &m) && execute(qp, peer, &m)) {
+	       sends_take_receive(peer, &m) && sends_execute(qp, peer, &m)) {
 		cost += xt_loopback_cost(m.len);
 		xt_flow_charge(qp->flow, XT_PACKET_COST + m.len);
 	}
 	if (qp->req.next == psn && xt_may_send(qp))
 		return cost;
-	publish(qp, peer);
-	check_armed(qp, peer);
+	sends_publish(qp, peer);
+	sends_check_armed(qp, peer);
 	if (!xt_may_send(qp))
 		return cost;
 	xt_req_progress(qp, 0);

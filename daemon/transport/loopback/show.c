@@ -23,21 +23,21 @@ static uint32_t packet_len(const struct xt_qp *qp, const struct xt_swqe *w, uint
 	return w->length - off < qp->mtu ? w->length - off : qp->mtu;
 }
 
-static void begin(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn,
-		  struct xt_packet *p)
+static void show_begin(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn,
+		       struct xt_packet *p)
 {
 	xt_packet_init(p, 0, psn);
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
 }
 
-static void show_data(struct xt_qp *qp, const struct xt_cursor *at)
+static void daemon_loopback_show_data(struct xt_qp *qp, const struct xt_cursor *at)
 {
 	const struct xt_swqe *w = xt_swqe(qp, at->index);
 	uint32_t off = (at->psn - w->psn) << qp->mtu_shift;
 	struct xt_packet p;
 
-	begin(qp, w, at->psn, &p);
+	show_begin(qp, w, at->psn, &p);
 	xt_req_data_headers(qp, at, &p);
 	p.ackreq = !xt_unreliable(qp) && at->psn + 1 == w->psn + w->npsn;
 	add_payload(qp, at->index, off, packet_len(qp, w, off), &p);
@@ -45,7 +45,7 @@ static void show_data(struct xt_qp *qp, const struct xt_cursor *at)
 }
 
 /* A request of one packet. An ATOMIC WRITE has 8 bytes of payload, which must be mapped. */
-static void show_single(struct xt_qp *qp, const struct xt_shown *s)
+static void daemon_loopback_show_single(struct xt_qp *qp, const struct xt_shown *s)
 {
 	const struct xt_cursor at = { s->index, s->psn, s->packets };
 	struct xt_swqe *w = xt_swqe(qp, s->index);
@@ -54,7 +54,7 @@ static void show_single(struct xt_qp *qp, const struct xt_shown *s)
 
 	if (w->kind == XT_KIND_ATOMIC_WRITE && !xt_wqe_is_mapped(qp, s->index))
 		return;
-	begin(qp, w, s->psn, &p);
+	show_begin(qp, w, s->psn, &p);
 	if (xt_req_build(qp, &at, &p))
 		xt_show(qp, &p);
 	w->error = error;
@@ -66,11 +66,11 @@ void xt_show_requests(struct xt_qp *qp, const struct xt_shown *s)
 	struct xt_cursor at = { s->index, s->psn, 1 };
 
 	if (w->kind != XT_KIND_SEND && w->kind != XT_KIND_WRITE) {
-		show_single(qp, s);
+		daemon_loopback_show_single(qp, s);
 		return;
 	}
 	for (; at.psn != s->psn + s->packets; at.psn++)
-		show_data(qp, &at);
+		daemon_loopback_show_data(qp, &at);
 }
 
 void xt_show_ack(struct xt_qp *peer, uint32_t psn, uint32_t syndrome)
@@ -93,7 +93,7 @@ void xt_show_atomic_ack(struct xt_qp *peer, uint32_t psn, uint64_t old)
 	xt_show(peer, &p);
 }
 
-static uint8_t response_opcode(bool first, bool last)
+static uint8_t show_response_opcode(bool first, bool last)
 {
 	if (first)
 		return last ? XR_OP_READ_RESP_ONLY : XR_OP_READ_RESP_FIRST;
@@ -107,7 +107,7 @@ void xt_show_responses(struct xt_qp *qp, struct xt_qp *peer, const struct xt_sho
 	struct xt_packet p;
 
 	for (i = 0; i < s->packets; i++, off += qp->mtu) {
-		xt_packet_init(&p, response_opcode(!i, i + 1 == s->packets), s->psn + i);
+		xt_packet_init(&p, show_response_opcode(!i, i + 1 == s->packets), s->psn + i);
 		if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 			xt_ext_aeth(&p, XR_AETH_ACK | XR_AETH_CREDITS_INVALID, peer->resp.msn);
 		if (w->kind == XT_KIND_READ)

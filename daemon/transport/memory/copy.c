@@ -30,7 +30,7 @@ static void set_memory_error(struct xt_wc_error *error)
 /* ---- keys ------------------------------------------------------------------------- */
 
 /* Bytes of one SGE */
-struct run {
+struct memory_run {
 	const struct xr_sge *sge;
 	uint32_t off, len;
 };
@@ -52,7 +52,7 @@ static enum xr_reason check_reserved(const struct xt_qp *qp, uint64_t addr, uint
 	return addr <= all->length && len <= all->length - addr ? XR_OK : XR_KEY_RANGE;
 }
 
-static bool check_lkey(const struct xt_sgl *l, const struct run *r, uint32_t access,
+static bool check_lkey(const struct xt_sgl *l, const struct memory_run *r, uint32_t access,
 		       struct xt_mem_at *at, struct xt_wc_error *error)
 {
 	const struct xr_key_use use = {
@@ -81,7 +81,7 @@ static bool check_lkey(const struct xt_sgl *l, const struct run *r, uint32_t acc
 
 bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error)
 {
-	struct run whole = { .sge = l->sge };
+	struct memory_run whole = { .sge = l->sge };
 	struct xt_mem_at at;
 
 	for (; whole.sge < l->sge + l->n; whole.sge++) {
@@ -127,28 +127,28 @@ bool xt_map(const struct xt_qp *qp, const struct xr_sge *sge, uint32_t access, s
 
 /* ---- walking an SGL ---------------------------------------------------------------- */
 
-struct walk {
+struct copy_walk {
 	const struct xr_sge *sge;
 	uint32_t off; /* in sge */
 };
 
-static struct walk walk_to(const struct xt_sgl *l, uint64_t off)
+static struct copy_walk walk_to(const struct xt_sgl *l, uint64_t off)
 {
 	const struct xr_sge *sge = l->sge, *end = l->sge + l->n;
 
 	for (; sge < end && off >= sge->length; sge++)
 		off -= sge->length;
-	return (struct walk){ sge, (uint32_t)off };
+	return (struct copy_walk){ sge, (uint32_t)off };
 }
 
 /*
  * Returns the run at the walk's position, at most max bytes, and moves behind it. An SGE may be
  * empty.
  */
-static struct run walk_run(struct walk *w, uint32_t max)
+static struct memory_run walk_run(struct copy_walk *w, uint32_t max)
 {
 	uint32_t left = w->sge->length - w->off;
-	struct run r = { w->sge, w->off, left < max ? left : max };
+	struct memory_run r = { w->sge, w->off, left < max ? left : max };
 
 	w->off += r.len;
 	if (w->off == w->sge->length) {
@@ -211,7 +211,7 @@ int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t
 bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge)
 {
 	struct xt_sgl l = { .qp = qp, .pd = qp->info.pd, .n = 1, .sge = sge };
-	struct run whole = { .sge = sge, .len = sge->length };
+	struct memory_run whole = { .sge = sge, .len = sge->length };
 	struct xt_wc_error error;
 	struct xt_mem_at at;
 
@@ -228,8 +228,8 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, str
 	struct xt_sgl l = xt_swqe_sgl(qp, index);
 	bool waiting = false;
 	struct xt_mem_at at;
-	struct walk w;
-	struct run r;
+	struct copy_walk w;
+	struct memory_run r;
 	int err;
 
 	out->n = 0;
@@ -265,7 +265,7 @@ bool xt_wqe_is_mapped(struct xt_qp *qp, uint32_t index)
 	struct xt_sgl l = xt_swqe_sgl(qp, index);
 	struct xt_wc_error error;
 	struct xt_mem_at at;
-	struct run whole;
+	struct memory_run whole;
 
 	if (wqe->flags & XR_SEND_INLINE)
 		return true;
@@ -280,7 +280,7 @@ bool xt_wqe_is_mapped(struct xt_qp *qp, uint32_t index)
 
 /* ---- into memory ---------------------------------------------------------------------- */
 
-static enum xt_side failed(enum xt_side side, struct xt_wc_error *error)
+static enum xt_side copy_failed(enum xt_side side, struct xt_wc_error *error)
 {
 	set_memory_error(error);
 	return side;
@@ -294,7 +294,7 @@ static enum xt_side put_from_segs(struct xt_put *put, const struct xt_mem_at *to
 
 	if (!err)
 		return XT_SIDE_NONE;
-	return failed(err == XT_PUT_ABSENT ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
+	return copy_failed(err == XT_PUT_ABSENT ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
 }
 
 static enum xt_side put_from_mem(struct xt_put *put, const struct xt_mem_at *to,
@@ -305,7 +305,7 @@ static enum xt_side put_from_mem(struct xt_put *put, const struct xt_mem_at *to,
 
 	if (!xt_mem_copy(put, to, from, len, &src_failed))
 		return XT_SIDE_NONE;
-	return failed(src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
+	return copy_failed(src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
 }
 
 static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *src, uint64_t off,
@@ -316,8 +316,8 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 	enum xt_side side;
 	struct xt_mem_at from;
 	struct xt_seg data;
-	struct walk w;
-	struct run r;
+	struct copy_walk w;
+	struct memory_run r;
 
 	if (wqe->flags & XR_SEND_INLINE) {
 		data = (struct xt_seg){ inline_data(src->qp, src->index), wqe->length };
@@ -368,8 +368,8 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
 	enum xt_side side = XT_SIDE_NONE;
 	uint64_t from = src->off;
 	struct xt_mem_at at;
-	struct walk w;
-	struct run r;
+	struct copy_walk w;
+	struct memory_run r;
 
 	if (!len)
 		return XT_SIDE_NONE;
@@ -390,8 +390,8 @@ bool xt_scatter_mapped(const struct xt_sgl *to, uint64_t off, const struct xt_rx
 	uint32_t from = rx->frame->meta.payload_off, len = rx->len;
 	struct xt_wc_error error;
 	struct xt_mem_at at;
-	struct walk w;
-	struct run r;
+	struct copy_walk w;
+	struct memory_run r;
 
 	for (w = walk_to(to, off); len; len -= r.len, from += r.len) {
 		r = walk_run(&w, len);

@@ -31,13 +31,13 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
 	bool set;
 } landing;
 
-static inline void begin(void)
+static inline void guard_begin(void)
 {
 	landing.set = true;
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-static inline void end(void)
+static inline void guard_end(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	landing.set = false;
@@ -131,9 +131,9 @@ int xt_guard_copy(void *to, const void *from, size_t len)
 {
 	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
-	begin();
+	guard_begin();
 	copy(to, from, len);
-	end();
+	guard_end();
 	return 0;
 }
 
@@ -155,9 +155,9 @@ int xt_guard_place(void *to, const void *from, size_t len)
 {
 	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
-	begin();
+	guard_begin();
 	place(to, from, len);
-	end();
+	guard_end();
 	return 0;
 }
 
@@ -168,9 +168,9 @@ int xt_guard_move(void *to, const void *from, size_t len, bool *src_failed)
 			      landing.fault < (const uint8_t *)from + len;
 		return -EFAULT;
 	}
-	begin();
+	guard_begin();
 	move(to, from, len);
-	end();
+	guard_end();
 	return 0;
 }
 
@@ -181,10 +181,10 @@ int xt_guard_probe(const uint8_t *p, size_t len)
 
 	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
-	begin();
+	guard_begin();
 	for (off = 0; off < len; off += PAGE - ((uintptr_t)(p + off) & (PAGE - 1)))
 		(void)at[off];
-	end();
+	guard_end();
 	return 0;
 }
 
@@ -192,11 +192,11 @@ int xt_guard_cmp_swap(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *ol
 {
 	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
-	begin();
+	guard_begin();
 	*old = compare;
 	fault_before(p);
 	__atomic_compare_exchange_n(p, old, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	end();
+	guard_end();
 	return 0;
 }
 
@@ -204,10 +204,10 @@ int xt_guard_fetch_add(uint64_t *p, uint64_t add, uint64_t *old)
 {
 	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
-	begin();
+	guard_begin();
 	fault_before(p);
 	*old = __atomic_fetch_add(p, add, __ATOMIC_SEQ_CST);
-	end();
+	guard_end();
 	return 0;
 }
 
@@ -215,9 +215,9 @@ int xt_guard_store(uint64_t *p, uint64_t value)
 {
 	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
-	begin();
+	guard_begin();
 	fault_before(p);
 	__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
-	end();
+	guard_end();
 	return 0;
 }

@@ -9,7 +9,7 @@
 #define BUFFER XT_INTEGRITY_BUFFER
 
 /* Adds the result of a part to that of the whole: -EINPROGRESS does not stop an access. */
-static bool goes_on(int *result, int err)
+static bool integrity_goes_on(int *result, int err)
 {
 	if (err && (!*result || *result == -EINPROGRESS))
 		*result = err;
@@ -45,7 +45,7 @@ static bool layout_valid(const struct xr_integrity_list *l, uint32_t max_pieces)
 	       (!l->pi_pieces || l->memory.type != XR_SIG_NONE);
 }
 
-static void reset(struct xt_integrity *in)
+static void integrity_reset(struct xt_integrity *in)
 {
 	in->failed = false;
 	in->next_state = 0;
@@ -77,14 +77,14 @@ bool xt_integrity_load(struct xt_integrity *in, uint32_t list, uint64_t len)
 	    len % in->on_wire || data % in->in_memory || data / in->in_memory != blocks ||
 	    pi != (l.pi_pieces ? blocks * memory_pi : 0))
 		return false;
-	reset(in);
+	integrity_reset(in);
 	return true;
 }
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
 /* One access to an integrity region */
-struct use {
+struct integrity_use {
 	struct xt_integrity *in;
 	struct xt_reads *reads; /* reading */
 	struct xt_put *put;	/* writing */
@@ -112,8 +112,8 @@ static const struct xt_integrity_piece *find_piece(const struct xt_integrity *in
 }
 
 /* Finds the memory of a byte of a piece. Pieces cannot be in integrity regions. */
-static int find_memory(const struct use *u, const struct xt_integrity_piece *p, uint64_t skip,
-		       uint64_t len, struct xt_mem_at *at)
+static int find_memory(const struct integrity_use *u, const struct xt_integrity_piece *p,
+		       uint64_t skip, uint64_t len, struct xt_mem_at *at)
 {
 	const struct xr_key_use use = {
 		.key = p->sge.lkey,
@@ -130,7 +130,7 @@ static int find_memory(const struct use *u, const struct xt_integrity_piece *p, 
 }
 
 /* Returns how much may be read from a piece at once, now and ahead. */
-static uint64_t may_read(const struct use *u, enum part part, uint64_t off, uint64_t left)
+static uint64_t may_read(const struct integrity_use *u, enum part part, uint64_t off, uint64_t left)
 {
 	uint64_t end = u->end *
 		       (part == PI ? xr_signature_len(u->in->memory.type) : u->in->in_memory);
@@ -138,7 +138,7 @@ static uint64_t may_read(const struct use *u, enum part part, uint64_t off, uint
 	return end - off < left ? end - off : left;
 }
 
-static int access_piece(const struct use *u, const struct xt_mem_at *at, uint8_t *bytes,
+static int access_piece(const struct integrity_use *u, const struct xt_mem_at *at, uint8_t *bytes,
 			uint64_t len, uint64_t ahead)
 {
 	if (u->put)
@@ -150,7 +150,8 @@ static int access_piece(const struct use *u, const struct xt_mem_at *at, uint8_t
 }
 
 /* Reads or writes bytes of the data or PI. As xt_mem_read(). */
-static int access(const struct use *u, enum part part, uint64_t off, uint8_t *bytes, uint64_t len)
+static int access(const struct integrity_use *u, enum part part, uint64_t off, uint8_t *bytes,
+		  uint64_t len)
 {
 	const struct xt_integrity_piece *p;
 	int err, result = 0;
@@ -164,7 +165,7 @@ static int access(const struct use *u, enum part part, uint64_t off, uint8_t *by
 		err = find_memory(u, p, off - p->off, n, &at);
 		if (!err)
 			err = access_piece(u, &at, bytes, n, may_read(u, part, off, left));
-		if (!goes_on(&result, err))
+		if (!integrity_goes_on(&result, err))
 			break;
 	}
 	return result;
@@ -192,7 +193,7 @@ static void record(struct xt_integrity *in, uint64_t block, const struct xt_sig_
 /* ---- from memory ---------------------------------------------------------------------------- */
 
 /* Bytes [pos, end) of a block in the stream */
-struct range {
+struct integrity_range {
 	uint64_t block;
 	uint32_t pos, end;
 };
@@ -201,7 +202,8 @@ struct range {
  * Reads a range that includes PI, or the end of a block that is checked. All data of the block is
  * read: what is before the range into a buffer.
  */
-static int read_end_of_block(const struct use *u, const struct range *r, uint8_t *dst)
+static int read_end_of_block(const struct integrity_use *u, const struct integrity_range *r,
+			     uint8_t *dst)
 {
 	struct xt_integrity *in = u->in;
 	uint32_t head = r->pos < in->block ? r->pos : in->block, rest = in->block - head;
@@ -213,10 +215,10 @@ static int read_end_of_block(const struct use *u, const struct range *r, uint8_t
 	enum part part;
 	int err = 0;
 
-	if (goes_on(&err, access(u, DATA, at, before, head)) &&
-	    goes_on(&err, access(u, DATA, at + head, dst, rest))) {
+	if (integrity_goes_on(&err, access(u, DATA, at, before, head)) &&
+	    integrity_goes_on(&err, access(u, DATA, at + head, dst, rest))) {
 		at = pi_offset(in, r->block, &part);
-		goes_on(&err, access(u, part, at, pi, pi_len));
+		integrity_goes_on(&err, access(u, part, at, pi, pi_len));
 	}
 	if (err)
 		return err;
@@ -232,7 +234,7 @@ static int read_end_of_block(const struct use *u, const struct range *r, uint8_t
 	return 0;
 }
 
-static int read_range(const struct use *u, const struct range *r, uint8_t *dst)
+static int read_range(const struct integrity_use *u, const struct integrity_range *r, uint8_t *dst)
 {
 	const struct xt_integrity *in = u->in;
 
@@ -245,13 +247,13 @@ int xt_integrity_read(struct xt_reads *reads, struct xt_integrity *in, uint64_t 
 		      size_t len)
 {
 	const uint64_t read_end = reads ? reads->read_end : 0;
-	struct use u = {
+	struct integrity_use u = {
 		.in = in,
 		.reads = reads,
 		.t = { &in->memory, &in->wire },
 		.end = (read_end + in->on_wire - 1) / in->on_wire,
 	};
-	struct range r = { off / in->on_wire, (uint32_t)(off % in->on_wire), 0 };
+	struct integrity_range r = { off / in->on_wire, (uint32_t)(off % in->on_wire), 0 };
 	uint8_t *to = dst;
 	int err = 0;
 
@@ -260,7 +262,7 @@ int xt_integrity_read(struct xt_reads *reads, struct xt_integrity *in, uint64_t 
 		return -EACCES;
 	for (; len; to += r.end - r.pos, len -= r.end - r.pos, r.block++, r.pos = 0) {
 		r.end = in->on_wire - r.pos < len ? in->on_wire : r.pos + (uint32_t)len;
-		if (!goes_on(&err, read_range(&u, &r, to)))
+		if (!integrity_goes_on(&err, read_range(&u, &r, to)))
 			break;
 	}
 	reads->read_end = read_end;
@@ -270,21 +272,21 @@ int xt_integrity_read(struct xt_reads *reads, struct xt_integrity *in, uint64_t 
 /* ---- into memory ---------------------------------------------------------------------------- */
 
 /* Bytes that are written at once */
-struct run {
+struct integrity_run {
 	uint64_t off;
 	uint32_t len;
 	uint8_t bytes[BUFFER];
 };
 
 struct writing {
-	struct use u;
+	struct integrity_use u;
 	struct xt_integrity_state s;
-	struct run run[2]; /* by enum part */
+	struct integrity_run run[2]; /* by enum part */
 };
 
-static int flush(struct writing *w, enum part part)
+static int integrity_flush(struct writing *w, enum part part)
 {
-	struct run *r = &w->run[part];
+	struct integrity_run *r = &w->run[part];
 	int err = access(&w->u, part, r->off, r->bytes, r->len);
 
 	r->len = 0;
@@ -293,13 +295,13 @@ static int flush(struct writing *w, enum part part)
 
 static int put(struct writing *w, enum part part, uint64_t off, const uint8_t *src, uint32_t len)
 {
-	struct run *r = &w->run[part];
+	struct integrity_run *r = &w->run[part];
 	int err = 0;
 	uint32_t n;
 
 	for (; len && !err; off += n, src += n, len -= n) {
 		if (r->len == BUFFER || (r->len && r->off + r->len != off))
-			err = flush(w, part);
+			err = integrity_flush(w, part);
 		if (!r->len)
 			r->off = off;
 		n = BUFFER - r->len < len ? BUFFER - r->len : len;
@@ -325,7 +327,7 @@ static int end_block(struct writing *w, uint64_t block)
 	return put(w, part, off, out, xr_signature_len(in->memory.type));
 }
 
-static int write_range(struct writing *w, const struct range *r, const uint8_t *src)
+static int write_range(struct writing *w, const struct integrity_range *r, const uint8_t *src)
 {
 	struct xt_integrity *in = w->u.in;
 	uint32_t data_end = r->end < in->block ? r->end : in->block;
@@ -357,7 +359,7 @@ static void keep_state(struct xt_integrity *in, const struct xt_integrity_state 
 	*at = *s;
 }
 
-static bool begin(struct writing *w, uint64_t off)
+static bool integrity_begin(struct writing *w, uint64_t off)
 {
 	const struct xt_integrity_state *s;
 
@@ -377,7 +379,7 @@ static bool begin(struct writing *w, uint64_t off)
 static int write_all(struct writing *w, uint64_t off, const uint8_t *src, size_t len)
 {
 	const uint32_t on_wire = w->u.in->on_wire;
-	struct range r = { off / on_wire, (uint32_t)(off % on_wire), 0 };
+	struct integrity_range r = { off / on_wire, (uint32_t)(off % on_wire), 0 };
 	int err = 0;
 
 	for (; len && !err; src += r.end - r.pos, len -= r.end - r.pos, r.block++, r.pos = 0) {
@@ -385,8 +387,8 @@ static int write_all(struct writing *w, uint64_t off, const uint8_t *src, size_t
 		err = write_range(w, &r, src);
 	}
 	if (!err)
-		err = flush(w, DATA);
-	return err ? err : flush(w, PI);
+		err = integrity_flush(w, DATA);
+	return err ? err : integrity_flush(w, PI);
 }
 
 int xt_integrity_write(struct xt_put *put, struct xt_integrity *in, uint64_t off, const void *src,
@@ -395,8 +397,8 @@ int xt_integrity_write(struct xt_put *put, struct xt_integrity *in, uint64_t off
 	struct writing w;
 	int err;
 
-	w.u = (struct use){ .in = in, .put = put, .t = { &in->wire, &in->memory } };
-	if (!put || !begin(&w, off))
+	w.u = (struct integrity_use){ .in = in, .put = put, .t = { &in->wire, &in->memory } };
+	if (!put || !integrity_begin(&w, off))
 		return -EACCES;
 	put->through = in;
 	err = write_all(&w, off, src, len);

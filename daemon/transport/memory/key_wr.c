@@ -22,13 +22,13 @@
 #define INTEGRITY_ACCESS (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE)
 #define WRITES (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
 
-static bool claim(struct xt_key *key, uint8_t from)
+static bool key_wr_claim(struct xt_key *key, uint8_t from)
 {
 	return __atomic_compare_exchange_n(&key->entry.state, &from, XR_KEY_INVALID, false,
 					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-static void set_state(struct xt_key *key, uint8_t state)
+static void key_wr_set_state(struct xt_key *key, uint8_t state)
 {
 	__atomic_store_n(&key->entry.state, state, __ATOMIC_RELEASE);
 }
@@ -49,7 +49,7 @@ static void quiesce(struct xt_engine *e)
  * Other engines may have used a key until now. Notes the accesses that its change must wait for,
  * those to its region.
  */
-static void end_use(struct xt_qp *qp, const struct xt_key *key, struct xt_ending_key *ending)
+static void key_wr_end_use(struct xt_qp *qp, const struct xt_key *key, struct xt_ending_key *ending)
 {
 	struct xt_engine *e = qp->engine;
 
@@ -59,7 +59,7 @@ static void end_use(struct xt_qp *qp, const struct xt_key *key, struct xt_ending
 	xt_ending_key_begin(ending, key);
 }
 
-static void mirror(struct xt_engine *e, const struct xt_key *key)
+static void key_wr_mirror(struct xt_engine *e, const struct xt_key *key)
 {
 	if (e->ops->key_changed)
 		e->ops->key_changed(e->ctx, key);
@@ -67,7 +67,7 @@ static void mirror(struct xt_engine *e, const struct xt_key *key)
 
 /* ---- the windows of a QP ----------------------------------------------------------------- */
 
-static void list_add(struct xt_qp *qp, struct xt_key *key)
+static void key_wr_list_add(struct xt_qp *qp, struct xt_key *key)
 {
 	key->prev = NULL;
 	key->next = qp->windows;
@@ -93,7 +93,7 @@ static void list_del(struct xt_shared *shared, struct xt_key *key)
 }
 
 /* Detaches a window from its region. The caller has claimed it, or no engine can reach it. */
-static void detach(struct xt_shared *shared, struct xt_key *window)
+static void key_wr_detach(struct xt_shared *shared, struct xt_key *window)
 {
 	if (!window->parent)
 		return;
@@ -110,8 +110,8 @@ static void detach(struct xt_shared *shared, struct xt_key *window)
 
 void xt_window_unbind(struct xt_shared *shared, struct xt_key *window)
 {
-	detach(shared, window);
-	set_state(window, XR_KEY_FREE);
+	key_wr_detach(shared, window);
+	key_wr_set_state(window, XR_KEY_FREE);
 }
 
 /*
@@ -120,7 +120,7 @@ void xt_window_unbind(struct xt_shared *shared, struct xt_key *window)
  */
 static void claim_bound(struct xt_key *window)
 {
-	while (!claim(window, XR_KEY_VALID))
+	while (!key_wr_claim(window, XR_KEY_VALID))
 		__builtin_ia32_pause();
 }
 
@@ -133,7 +133,7 @@ bool xt_qp_unbind(struct xt_qp *qp, uint32_t most)
 		window = qp->windows;
 		claim_bound(window);
 		xt_window_unbind(shared, window);
-		mirror(qp->engine, window);
+		key_wr_mirror(qp->engine, window);
 	}
 	return qp->windows;
 }
@@ -163,7 +163,7 @@ static enum xr_reason check_claimed(const struct xt_qp *qp, struct xt_key *key, 
 	return __atomic_load_n(&key->windows, __ATOMIC_SEQ_CST) ? XR_KEY_STATE : XR_OK;
 }
 
-static enum xr_reason invalidate(struct xt_qp *qp, uint32_t pd, uint32_t value, bool remote)
+static enum xr_reason key_wr_invalidate(struct xt_qp *qp, uint32_t pd, uint32_t value, bool remote)
 {
 	struct xt_engine *e = qp->engine;
 	struct xt_key *key = xt_keys_by_index(e->shared->keys, XR_KEY_INDEX(value));
@@ -174,7 +174,7 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t pd, uint32_t value, 
 	why = may_invalidate(pd, key, value);
 	if (why != XR_OK)
 		return why;
-	if (!claim(key, XR_KEY_VALID)) {
+	if (!key_wr_claim(key, XR_KEY_VALID)) {
 		/* FREE: already invalidated; else another QP has claimed the key */
 		return __atomic_load_n(&key->entry.state, __ATOMIC_RELAXED) == XR_KEY_FREE
 			       ? XR_OK
@@ -182,20 +182,20 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t pd, uint32_t value, 
 	}
 	why = check_claimed(qp, key, value, remote);
 	if (why != XR_OK) {
-		set_state(key, XR_KEY_VALID);
+		key_wr_set_state(key, XR_KEY_VALID);
 		return why;
 	}
-	end_use(qp, key, &qp->ending.key[remote ? XT_RESPONDER : XT_REQUESTER]);
+	key_wr_end_use(qp, key, &qp->ending.key[remote ? XT_RESPONDER : XT_REQUESTER]);
 	if (key->entry.type == XR_KEY_MW)
-		detach(e->shared, key);
-	set_state(key, XR_KEY_FREE);
-	mirror(e, key);
+		key_wr_detach(e->shared, key);
+	key_wr_set_state(key, XR_KEY_FREE);
+	key_wr_mirror(e, key);
 	return XR_OK;
 }
 
 enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t pd, uint32_t rkey)
 {
-	return invalidate(qp, pd, rkey, true);
+	return key_wr_invalidate(qp, pd, rkey, true);
 }
 
 /* ---- binding ------------------------------------------------------------------------------- */
@@ -271,8 +271,8 @@ static enum xr_reason find_parent(struct xt_qp *qp, const struct xt_swqe *w, str
 }
 
 /* Binds a claimed window that is not bound; parent NULL: leaves it unbound, with the new key. */
-static void attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *parent,
-		   const struct xt_swqe *w)
+static void key_wr_attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *parent,
+			  const struct xt_swqe *w)
 {
 	struct xr_key_entry *e = &window->entry;
 
@@ -288,14 +288,14 @@ static void attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *paren
 	if (!(e->flags & XR_KEYF_TYPE_2))
 		return;
 	e->qpn = qp->info.qpn;
-	list_add(qp, window);
+	key_wr_list_add(qp, window);
 }
 
 /* A window of type 1 may be bound again at any time; one of type 2 must be free. */
 static bool claim_window(struct xt_key *window, bool *was_valid)
 {
-	*was_valid = !(window->entry.flags & XR_KEYF_TYPE_2) && claim(window, XR_KEY_VALID);
-	return *was_valid || claim(window, XR_KEY_FREE);
+	*was_valid = !(window->entry.flags & XR_KEYF_TYPE_2) && key_wr_claim(window, XR_KEY_VALID);
+	return *was_valid || key_wr_claim(window, XR_KEY_FREE);
 }
 
 static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
@@ -312,15 +312,15 @@ static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
 		return XR_KEY_STATE;
 	why = find_parent(qp, w, &parent);
 	if (why != XR_OK) {
-		set_state(window, was_valid ? XR_KEY_VALID : XR_KEY_FREE);
+		key_wr_set_state(window, was_valid ? XR_KEY_VALID : XR_KEY_FREE);
 		return why;
 	}
 	if (was_valid)
-		end_use(qp, window, &qp->ending.key[XT_REQUESTER]);
-	detach(e->shared, window);
-	attach(qp, window, parent, w);
-	set_state(window, parent ? XR_KEY_VALID : XR_KEY_FREE);
-	mirror(e, window);
+		key_wr_end_use(qp, window, &qp->ending.key[XT_REQUESTER]);
+	key_wr_detach(e->shared, window);
+	key_wr_attach(qp, window, parent, w);
+	key_wr_set_state(window, parent ? XR_KEY_VALID : XR_KEY_FREE);
+	key_wr_mirror(e, window);
 	return XR_OK;
 }
 
@@ -382,8 +382,8 @@ static void add_run(struct xt_mem *mem, uint64_t addr, uint64_t len)
 }
 
 /* Returns false if the pieces are too short. */
-static bool add_piece(struct xt_mem *mem, struct xr_piece_group *group, struct xt_mem_piece *piece,
-		      uint64_t addr, uint64_t len)
+static bool key_wr_add_piece(struct xt_mem *mem, struct xr_piece_group *group,
+			     struct xt_mem_piece *piece, uint64_t addr, uint64_t len)
 {
 	enum xr_piece_place place = xr_piece_add(group, len);
 
@@ -422,7 +422,7 @@ static bool lay_out_pieces(struct xt_key *key, const struct xt_swqe *w)
 			return false;
 		if (len > left)
 			len = left;
-		if (!add_piece(mem, &group, &key->piece[i], addr, len))
+		if (!key_wr_add_piece(mem, &group, &key->piece[i], addr, len))
 			return false;
 	}
 	return !left;
@@ -449,7 +449,7 @@ static bool lay_out_pages(struct xt_key *key, const struct xt_swqe *w)
 	return true;
 }
 
-static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
+static bool key_wr_lay_out(struct xt_key *key, const struct xt_swqe *w)
 {
 	return w->reg.page_shift == XR_FAST_PIECES ? lay_out_pieces(key, w) : lay_out_pages(key, w);
 }
@@ -461,8 +461,8 @@ static void make_valid(struct xt_engine *e, struct xt_key *key, const struct xt_
 	key->entry.length = w->bind_len;
 	key->entry.access = w->reg.access;
 	set_variant(&key->entry, w->reg.key);
-	set_state(key, XR_KEY_VALID);
-	mirror(e, key);
+	key_wr_set_state(key, XR_KEY_VALID);
+	key_wr_mirror(e, key);
 }
 
 static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
@@ -473,10 +473,10 @@ static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 
 	if (why != XR_OK)
 		return why;
-	if (!claim(key, XR_KEY_FREE))
+	if (!key_wr_claim(key, XR_KEY_FREE))
 		return XR_KEY_STATE;
-	if (!lay_out(key, w)) {
-		set_state(key, XR_KEY_FREE);
+	if (!key_wr_lay_out(key, w)) {
+		key_wr_set_state(key, XR_KEY_FREE);
 		return XR_KEY_RANGE;
 	}
 	make_valid(e, key, w);
@@ -508,11 +508,11 @@ static enum xr_reason reg_integrity(struct xt_qp *qp, const struct xt_swqe *w)
 
 	if (why != XR_OK)
 		return why;
-	if (!claim(key, XR_KEY_FREE))
+	if (!key_wr_claim(key, XR_KEY_FREE))
 		return XR_KEY_STATE;
 	in = key->mem->integrity;
 	if (!xt_integrity_load(in, w->reg.list, w->bind_len)) {
-		set_state(key, XR_KEY_FREE);
+		key_wr_set_state(key, XR_KEY_FREE);
 		return XR_KEY_RANGE;
 	}
 	in->pd = qp->info.pd;
@@ -574,7 +574,7 @@ bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w)
 		break;
 	default:
 		verr = XR_VERR_INVALIDATE;
-		why = invalidate(qp, qp->info.pd, w->inv_rkey, false);
+		why = key_wr_invalidate(qp, qp->info.pd, w->inv_rkey, false);
 		break;
 	}
 	if (why == XR_OK)

@@ -50,7 +50,7 @@ void xt_keys_free(struct xt_keys *keys)
 	free(keys);
 }
 
-static uint32_t slot_of(const struct xt_keys *keys, uint32_t index)
+static uint32_t keys_slot_of(const struct xt_keys *keys, uint32_t index)
 {
 	return xt_unpermute(&keys->order, index & MAX_INDEX) & ((1u << keys->bits) - 1);
 }
@@ -162,7 +162,7 @@ struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index)
 
 	if (__builtin_expect(key != NULL, true) || !index)
 		return index ? key : NULL;
-	*at = slot_of(keys, index);
+	*at = keys_slot_of(keys, index);
 	return key_at(keys, *at, index);
 }
 

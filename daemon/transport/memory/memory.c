@@ -49,7 +49,7 @@ const struct xt_mem_seg *xt_mem_seg_at(const struct xt_mem *mem, uint64_t off)
 }
 
 /* Returns the bytes from an offset of the region to the end of the segment, at most len. */
-static uint64_t span(const struct xt_mem_seg *seg, uint64_t off, uint64_t len)
+static uint64_t memory_span(const struct xt_mem_seg *seg, uint64_t off, uint64_t len)
 {
 	uint64_t left = seg->len - (off - seg->off);
 
@@ -125,7 +125,7 @@ static int read_seg(struct xt_reads *reads, const struct xt_mem_place *p, void *
 }
 
 /* Returns true if bytes are written by accesses. */
-static bool is_posted(const struct xt_put *put, const struct xt_mem_place *to)
+static bool memory_is_posted(const struct xt_put *put, const struct xt_mem_place *to)
 {
 	return put && (may_wait(to) || (to->seg->ptr && xt_put_posts_mapped(put, to)));
 }
@@ -147,7 +147,7 @@ static int write_seg(struct xt_put *put, const struct xt_mem_place *p, const voi
 
 	if (!seg->writable)
 		return -EACCES;
-	if (is_posted(put, p)) {
+	if (memory_is_posted(put, p)) {
 		err = xt_put_write(put, p, &(struct xt_seg){ (void *)src, (uint32_t)len }, 0, len);
 		if (err != XT_PUT_UNREACHED)
 			return err;
@@ -171,7 +171,7 @@ int xt_mem_read(struct xt_reads *reads, struct xt_mem *mem, uint64_t off, void *
 			return mem->integrity
 				       ? xt_integrity_read(reads, mem->integrity, off, dst, len)
 				       : -EFAULT;
-		n = span(p.seg, p.off, len);
+		n = memory_span(p.seg, p.off, len);
 		err = read_seg(reads, &p, dst, n);
 		/* all that can be started is */
 		if (err && err != -EINPROGRESS)
@@ -185,7 +185,7 @@ bool xt_mem_waits(const struct xt_mem *mem, uint64_t off, uint32_t len)
 {
 	const struct xt_mem_seg *seg = find_seg(mem, off);
 
-	return seg && !seg->ptr && span(seg, off, len) == len && mem->ops->io_new;
+	return seg && !seg->ptr && memory_span(seg, off, len) == len && mem->ops->io_new;
 }
 
 bool xt_mem_fetch(struct xt_reads *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
@@ -208,7 +208,7 @@ int xt_mem_write(struct xt_put *put, struct xt_mem *mem, uint64_t off, const voi
 			return mem->integrity
 				       ? xt_integrity_write(put, mem->integrity, off, src, len)
 				       : -EFAULT;
-		n = span(p.seg, p.off, len);
+		n = memory_span(p.seg, p.off, len);
 		err = write_seg(put, &p, src, n);
 	}
 	return err;
@@ -225,7 +225,8 @@ int xt_mem_write_segs(struct xt_put *put, const struct xt_mem_at *to, const stru
 		skip -= from->len;
 	if (from->len - skip < len)
 		p.seg = find_seg(p.mem, p.off);
-	if (p.seg && p.seg->writable && span(p.seg, p.off, len) == len && is_posted(put, &p)) {
+	if (p.seg && p.seg->writable && memory_span(p.seg, p.off, len) == len &&
+	    memory_is_posted(put, &p)) {
 		err = xt_put_write(put, &p, from, skip, len);
 		if (err != XT_PUT_UNREACHED)
 			return err;
@@ -242,15 +243,15 @@ bool xt_mem_place(const struct xt_mem_at *to, const struct xt_seg *from, uint64_
 {
 	const struct xt_mem_seg *seg = find_seg(to->mem, to->off);
 
-	if (!seg || !seg->ptr || !seg->writable || span(seg, to->off, len) != len)
+	if (!seg || !seg->ptr || !seg->writable || memory_span(seg, to->off, len) != len)
 		return false;
 	return !reported(to->mem,
 			 xt_guard_copy_segs(seg->ptr + (to->off - seg->off), from, skip, len));
 }
 
 /* Moves bytes between mapped segments, which may be the same memory. */
-static int move(const struct xt_mem_place *to, const struct xt_mem_place *from, uint64_t len,
-		bool *src_failed)
+static int memory_move(const struct xt_mem_place *to, const struct xt_mem_place *from, uint64_t len,
+		       bool *src_failed)
 {
 	uint8_t *dst = to->seg->ptr + (to->off - to->seg->off);
 	const uint8_t *src = from->seg->ptr + (from->off - from->seg->off);
@@ -299,20 +300,20 @@ static int write_through_buffer(struct xt_put *put, const struct xt_mem_place *t
 }
 
 /* Copies bytes that are in one segment on each side, as many as are at hand: *len becomes that. */
-static int copy_run(struct xt_put *put, const struct xt_mem_place *to,
-		    const struct xt_mem_place *from, uint64_t *len, bool *src_failed)
+static int memory_copy_run(struct xt_put *put, const struct xt_mem_place *to,
+			   const struct xt_mem_place *from, uint64_t *len, bool *src_failed)
 {
 	int err;
 
 	if (!to->seg->writable)
 		return -EACCES;
-	if (from->seg->ptr && is_posted(put, to)) {
+	if (from->seg->ptr && memory_is_posted(put, to)) {
 		err = post_mapped(put, to, from, *len, src_failed);
 		if (err != XT_PUT_UNREACHED)
 			return err;
 	}
 	if (from->seg->ptr && to->seg->ptr)
-		return put && put->waits ? 0 : move(to, from, *len, src_failed);
+		return put && put->waits ? 0 : memory_move(to, from, *len, src_failed);
 	if (from->seg->ptr)
 		return write_seg(put, to, from->seg->ptr + (from->off - from->seg->off), *len);
 	if (put && may_wait(from))
@@ -338,8 +339,8 @@ int xt_mem_copy(struct xt_put *put, const struct xt_mem_at *dst, const struct xt
 			*src_failed = to.seg;
 			return -EFAULT;
 		}
-		n = span(from.seg, from.off, span(to.seg, to.off, len));
-		err = copy_run(put, &to, &from, &n, src_failed);
+		n = memory_span(from.seg, from.off, memory_span(to.seg, to.off, len));
+		err = memory_copy_run(put, &to, &from, &n, src_failed);
 	}
 	return err;
 }
@@ -365,7 +366,7 @@ static bool is_whole(const struct xt_mem_place *p)
 {
 	struct xt_mem_piece part[sizeof(uint64_t)];
 
-	if (!p->seg || span(p->seg, p->off, sizeof(uint64_t)) < sizeof(uint64_t))
+	if (!p->seg || memory_span(p->seg, p->off, sizeof(uint64_t)) < sizeof(uint64_t))
 		return false;
 	return !p->seg->pieces ||
 	       xt_mem_parts(p->seg, p->off - p->seg->off, sizeof(uint64_t), part) == 1;

@@ -70,8 +70,8 @@ bool xt_put_posts_mapped(const struct xt_put *put, const struct xt_mem_place *to
 }
 
 /* Adds an access that is not started yet. Returns NULL with *err set if there is none. */
-static struct xt_mem_io *add(struct xt_put *put, const struct xt_mem_place *to, enum xt_mem_op op,
-			     uint32_t len, int *err)
+static struct xt_mem_io *put_add(struct xt_put *put, const struct xt_mem_place *to,
+				 enum xt_mem_op op, uint32_t len, int *err)
 {
 	struct xt_mem_io *io = NULL;
 
@@ -100,7 +100,7 @@ static int write_chunk(struct xt_put *put, const struct xt_mem_place *to, const 
 		       uint64_t skip, uint32_t len)
 {
 	int err;
-	struct xt_mem_io *io = add(put, to, XT_MEM_WRITE, len, &err);
+	struct xt_mem_io *io = put_add(put, to, XT_MEM_WRITE, len, &err);
 
 	if (!io)
 		return err;
@@ -124,7 +124,7 @@ int xt_put_write(struct xt_put *put, const struct xt_mem_place *to, const struct
 int xt_put_atomic(struct xt_put *put, const struct xt_mem_place *p, const struct xt_put_atomic *a)
 {
 	int err;
-	struct xt_mem_io *io = add(put, p, a->op, sizeof(uint64_t), &err);
+	struct xt_mem_io *io = put_add(put, p, a->op, sizeof(uint64_t), &err);
 
 	if (!io)
 		return err;

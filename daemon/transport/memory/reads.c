@@ -17,7 +17,7 @@
  * Takes over what was read ahead for a work request or READ. Gives up what was read for earlier
  * ones.
  */
-static void take_over(struct xt_reads *r, struct xt_reads *ahead, uint32_t item)
+static void reads_take_over(struct xt_reads *r, struct xt_reads *ahead, uint32_t item)
 {
 	struct xt_list *l = ahead->io.next;
 	struct xt_mem_io *io;
@@ -51,7 +51,7 @@ static void begin_item(struct xt_reads *r, uint32_t item, uint64_t read_end)
 	r->item = item;
 	xt_reads_end(r);
 	if (ahead->used)
-		take_over(r, ahead, item);
+		reads_take_over(r, ahead, item);
 }
 
 void xt_reads_fetch(struct xt_reads *r, uint32_t item, uint32_t psn, uint64_t read_end)
@@ -133,7 +133,7 @@ static void free_passed(struct xt_reads *r)
 }
 
 /* Starts to read bytes of a segment. */
-static void start(struct xt_reads *r, struct xt_mem_io *io, const struct xt_mem_place *p)
+static void reads_start(struct xt_reads *r, struct xt_mem_io *io, const struct xt_mem_place *p)
 {
 	io->reads = r;
 	io->pass = r->pass;
@@ -143,7 +143,7 @@ static void start(struct xt_reads *r, struct xt_mem_io *io, const struct xt_mem_
 }
 
 /* Returns the bytes from a place on that may be read at once. */
-static uint32_t chunk(const struct xt_reads *r, const struct xt_mem_place *p, uint64_t len)
+static uint32_t reads_chunk(const struct xt_reads *r, const struct xt_mem_place *p, uint64_t len)
 {
 	uint64_t end = p->off + len, seg_end = p->seg->off + p->seg->len;
 
@@ -153,7 +153,7 @@ static uint32_t chunk(const struct xt_reads *r, const struct xt_mem_place *p, ui
 }
 
 /* Starts to read the next chunk, unless there is no room or it is being read. */
-static void read_ahead(struct xt_reads *r, const struct xt_mem_place *p)
+static void reads_read_ahead(struct xt_reads *r, const struct xt_mem_place *p)
 {
 	struct xt_mem_pool *pool;
 	struct xt_mem_io *io;
@@ -162,11 +162,11 @@ static void read_ahead(struct xt_reads *r, const struct xt_mem_place *p)
 	    !xt_list_empty(&r->room.link) || find_read(r, p->mem, p->off, 1))
 		return;
 	free_passed(r);
-	io = xt_io_try_new(r->qp, p->mem, chunk(r, p, 0), &pool);
+	io = xt_io_try_new(r->qp, p->mem, reads_chunk(r, p, 0), &pool);
 	if (!io)
 		return;
 	io->ahead = true;
-	start(r, io, p);
+	reads_start(r, io, p);
 }
 
 bool xt_reads_fetch_ahead(struct xt_reads *ahead, uint32_t item, const struct xt_mem_place *from,
@@ -183,7 +183,7 @@ bool xt_reads_fetch_ahead(struct xt_reads *ahead, uint32_t item, const struct xt
 	}
 	io->ahead = true;
 	io->item = item;
-	start(ahead, io, from);
+	reads_start(ahead, io, from);
 	return true;
 }
 
@@ -217,20 +217,20 @@ int xt_reads_wait(struct xt_reads *r)
  * Returns the read that has the byte at a place, which it starts if need be. len: bytes that the
  * caller needs.
  */
-static struct xt_mem_io *read_at(struct xt_reads *r, const struct xt_mem_place *p, uint64_t len,
-				 int *err)
+static struct xt_mem_io *reads_read_at(struct xt_reads *r, const struct xt_mem_place *p,
+				       uint64_t len, int *err)
 {
 	struct xt_mem_io *io = find_read(r, p->mem, p->off, 1);
 
 	if (!io) {
 		free_passed(r);
-		io = xt_io_new(&r->room, r->qp, r, p->mem, chunk(r, p, len), err);
+		io = xt_io_new(&r->room, r->qp, r, p->mem, reads_chunk(r, p, len), err);
 		if (!io) {
 			if (*err == -EINPROGRESS)
 				xt_reads_wait(r);
 			return NULL;
 		}
-		start(r, io, p);
+		reads_start(r, io, p);
 	}
 	use_read(r, io);
 	return io;
@@ -239,7 +239,7 @@ static struct xt_mem_io *read_at(struct xt_reads *r, const struct xt_mem_place *
 const uint8_t *xt_reads_bytes(struct xt_reads *r, const struct xt_mem_place *from, uint64_t *len,
 			      int *err)
 {
-	struct xt_mem_io *io = read_at(r, from, *len, err);
+	struct xt_mem_io *io = reads_read_at(r, from, *len, err);
 	struct xt_mem_place next = *from;
 	uint64_t skip;
 
@@ -249,7 +249,7 @@ const uint8_t *xt_reads_bytes(struct xt_reads *r, const struct xt_mem_place *fro
 	if (io->len - skip < *len)
 		*len = io->len - skip;
 	next.off = io->at + io->len;
-	read_ahead(r, &next);
+	reads_read_ahead(r, &next);
 	*err = io->done ? io->err : xt_reads_wait(r);
 	return *err ? NULL : io->data + skip;
 }

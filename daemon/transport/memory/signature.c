@@ -23,7 +23,7 @@ static bool is_dif(const struct xr_signature *s)
 	return s->type >= XR_SIG_DIF_1 && s->type <= XR_SIG_DIF_3;
 }
 
-static bool same(const struct xr_signature *a, const struct xr_signature *b)
+static bool signature_same(const struct xr_signature *a, const struct xr_signature *b)
 {
 	return a->type == b->type && a->app_tag == b->app_tag && a->ref_tag == b->ref_tag &&
 	       a->seed == b->seed;
@@ -128,8 +128,8 @@ static void make_dif(const struct xr_signature *s, uint32_t crc, uint64_t block,
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
-static void check(const struct xr_signature *s, uint32_t crc, uint64_t block, const uint8_t *pi,
-		  struct xt_sig_error *e)
+static void signature_check(const struct xr_signature *s, uint32_t crc, uint64_t block,
+			    const uint8_t *pi, struct xt_sig_error *e)
 {
 	uint32_t value;
 
@@ -156,8 +156,8 @@ void xt_sig_end(const struct xt_transform *t, const struct xt_sig_sum *sum, uint
 		const uint8_t pi[XT_SIG_MAX], uint8_t out[XT_SIG_MAX], struct xt_sig_error *error)
 {
 	*error = (struct xt_sig_error){ .kind = XR_INTEGRITY_OK };
-	check(t->from, crc_end(t->from, sum->from), block, pi, error);
-	if (same(t->from, t->to) || (is_dif(t->to) && escaped(t->from, pi)))
+	signature_check(t->from, crc_end(t->from, sum->from), block, pi, error);
+	if (signature_same(t->from, t->to) || (is_dif(t->to) && escaped(t->from, pi)))
 		memcpy(out, pi, XT_SIG_MAX);
 	else
 		make(t->to, crc_end(t->to, sum->to), block, out);

@@ -18,7 +18,7 @@
  * Returns true if an access that is given up is a write that is being executed: the QP keeps it
  * until it has ended.
  */
-static bool goes_on(struct xt_mem_io *io)
+static bool staging_goes_on(struct xt_mem_io *io)
 {
 	if (__builtin_expect(io->done || io->reads, true) || io->ops->io_cancel(io))
 		return false;
@@ -31,7 +31,7 @@ void xt_io_free(struct xt_mem_io *io)
 {
 	xt_list_del(&io->link);
 	xt_list_del(&io->kept_link);
-	if (!goes_on(io))
+	if (!staging_goes_on(io))
 		io->ops->io_free(io);
 }
 
@@ -96,7 +96,7 @@ void xt_reads_clear(struct xt_reads *r)
 
 /* ---- staging memory ---------------------------------------------------------------------- */
 
-static void keep(struct xt_mem_io *io)
+static void staging_keep(struct xt_mem_io *io)
 {
 	xt_list_del(&io->kept_link);
 	xt_list_add_tail(&io->pool->kept, &io->kept_link);
@@ -111,7 +111,7 @@ void xt_reads_idle(struct xt_reads *r)
 	for (l = r->io.next; l != &r->io; l = l->next) {
 		XT_IO_OF(l)->ahead = true;
 		if (XT_IO_OF(l)->done)
-			keep(XT_IO_OF(l));
+			staging_keep(XT_IO_OF(l));
 	}
 }
 
@@ -154,7 +154,8 @@ static struct xt_reads *reads_of(const struct xt_room *room)
 	return NULL;
 }
 
-static void wait_for_room(struct xt_room *room, struct xt_reads *own, struct xt_mem_pool *pool)
+static void staging_wait_for_room(struct xt_room *room, struct xt_reads *own,
+				  struct xt_mem_pool *pool)
 {
 	struct xt_reads *reads = reads_of(room);
 	struct xt_qp *qp = room->qp;
@@ -203,7 +204,7 @@ struct xt_mem_io *xt_io_new(struct xt_room *room, struct xt_qp *qp, struct xt_re
 			return NULL;
 		}
 		if (!evict(pool, own)) {
-			wait_for_room(room, own, pool);
+			staging_wait_for_room(room, own, pool);
 			return NULL;
 		}
 	}
@@ -235,7 +236,7 @@ static void read_done(struct xt_mem_io *io)
 	struct xt_reads *r = io->reads;
 
 	if (io->ahead)
-		keep(io);
+		staging_keep(io);
 	if (r == xt_reads_ahead_of(r)) {
 		if (!xt_list_empty(&io->pool->rooms))
 			xt_reads_end(r);

@@ -9,7 +9,7 @@ static uint32_t generation_of(const struct xt_key *region)
 }
 
 /* Other engines may add to the same totals. */
-static void settle(struct xt_usage_entry *entry)
+static void usage_settle(struct xt_usage_entry *entry)
 {
 	struct xt_use_count *to, *from;
 
@@ -25,13 +25,13 @@ static void settle(struct xt_usage_entry *entry)
 	}
 }
 
-static struct xt_usage_entry *entry_of(struct xt_engine *e, struct xt_key *region)
+static struct xt_usage_entry *usage_entry_of(struct xt_engine *e, struct xt_key *region)
 {
 	struct xt_usage_entry *entry = &e->usage[region->place % XT_USAGE_PLACES];
 
 	if (entry->region == region && entry->generation == generation_of(region))
 		return entry;
-	settle(entry);
+	usage_settle(entry);
 	*entry = (struct xt_usage_entry){
 		.region = region,
 		.generation = generation_of(region),
@@ -59,7 +59,7 @@ struct xt_usage_entry *xt_usage_find(struct xt_qp *qp, enum xt_use use, uint32_t
 
 	if (!region)
 		return NULL;
-	entry = entry_of(qp->engine, region);
+	entry = usage_entry_of(qp->engine, region);
 	/* not that of a window, which may soon stand for another region */
 	if (region->index == XR_KEY_INDEX(key))
 		entry->key = key;
@@ -72,7 +72,7 @@ void xt_usage_settle(struct xt_engine *e)
 	for (uint32_t i = 0; i < XT_USAGE_PLACES; i++) {
 		if (!e->usage[i].region)
 			continue;
-		settle(&e->usage[i]);
+		usage_settle(&e->usage[i]);
 		e->usage[i].usage = (struct xt_usage){ 0 };
 	}
 }

@@ -28,7 +28,7 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth)
 }
 
 /* Reads the client's index only when the ring seems full. An invalid index frees no entries. */
-static bool has_room(struct xt_cq *cq)
+static bool cq_has_room(struct xt_cq *cq)
 {
 	uint32_t consumer;
 
@@ -42,14 +42,14 @@ static bool has_room(struct xt_cq *cq)
 }
 
 /* Returns NULL if there is no room. */
-static struct xr_cqe *next_entry(struct xt_cq *cq)
+static struct xr_cqe *cq_next_entry(struct xt_cq *cq)
 {
-	if (cq->overrun || (!cq->ignore_overrun && !has_room(cq)))
+	if (cq->overrun || (!cq->ignore_overrun && !cq_has_room(cq)))
 		return NULL;
 	return (struct xr_cqe *)(void *)cq->entries + (cq->producer & (cq->depth - 1));
 }
 
-static void add_entry(struct xt_cq *cq, bool solicited)
+static void cq_add_entry(struct xt_cq *cq, bool solicited)
 {
 	cq->producer++;
 	cq->completions++;
@@ -57,24 +57,24 @@ static void add_entry(struct xt_cq *cq, bool solicited)
 		cq->solicited = cq->producer;
 }
 
-static void publish(struct xt_cq *cq)
+static void cq_publish(struct xt_cq *cq)
 {
 	__atomic_store_n(&cq->queue->producer, cq->producer, __ATOMIC_RELEASE);
 }
 
 static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited)
 {
-	struct xr_cqe *entry = next_entry(cq);
+	struct xr_cqe *entry = cq_next_entry(cq);
 
 	if (!entry)
 		return -ENOSPC;
 	memcpy(entry, cqe, sizeof(*cqe));
-	add_entry(cq, solicited);
-	publish(cq);
+	cq_add_entry(cq, solicited);
+	cq_publish(cq);
 	return 0;
 }
 
-static void note(struct xt_cq *cq, enum xt_cause cause, const struct xr_cqe *cqe, uint64_t now)
+static void cq_note(struct xt_cq *cq, enum xt_cause cause, const struct xr_cqe *cqe, uint64_t now)
 {
 	cq->failure = (struct xt_failure){ now, cause, (uint8_t)cqe->status, cqe->vendor_err };
 	cq->failed_qpn = cqe->qpn;
@@ -86,10 +86,10 @@ static void note_error(struct xt_cq *cq, const struct xr_cqe *cqe, bool is_lost,
 	cq->errors += cqe->status != IBV_WC_SUCCESS;
 	cq->lost += is_lost;
 	if (is_lost && !cq->overrun) {
-		note(cq, XT_CAUSE_COMPLETION, cqe, now);
+		cq_note(cq, XT_CAUSE_COMPLETION, cqe, now);
 		xt_queue_note(&cq->error, XT_CAUSE_COMPLETION, cqe->qpn, now);
 	} else if (!is_lost && cqe->status != IBV_WC_WR_FLUSH_ERR) {
-		note(cq, cqe->is_recv ? XT_CAUSE_RECEIVE : XT_CAUSE_REQUEST, cqe, now);
+		cq_note(cq, cqe->is_recv ? XT_CAUSE_RECEIVE : XT_CAUSE_REQUEST, cqe, now);
 	}
 	cq->overrun |= is_lost;
 }
@@ -125,7 +125,7 @@ struct xr_cqe *xt_cq_begin(struct xt_cq *cq)
 	struct xr_cqe *entry;
 
 	xt_cq_lock(cq);
-	entry = next_entry(cq);
+	entry = cq_next_entry(cq);
 	if (!entry)
 		xt_cq_unlock(cq);
 	return entry;
@@ -135,9 +135,9 @@ void xt_cq_end(struct xt_flow *f, struct xt_cq *cq, bool solicited)
 {
 	bool armed = __atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED);
 
-	add_entry(cq, solicited);
+	cq_add_entry(cq, solicited);
 	if (armed)
-		publish(cq);
+		cq_publish(cq);
 	xt_cq_unlock(cq);
 	f->engine->counters.completions++;
 	if (armed)
@@ -147,7 +147,7 @@ void xt_cq_end(struct xt_flow *f, struct xt_cq *cq, bool solicited)
 void xt_cq_publish(struct xt_cq *cq)
 {
 	xt_cq_lock(cq);
-	publish(cq);
+	cq_publish(cq);
 	xt_cq_unlock(cq);
 }
 
@@ -161,7 +161,7 @@ void xt_cq_inject(struct xt_flow *f, struct xt_cq *cq, uint32_t qpn, bool fails)
 	failed = fails && cq->overrun;
 	cq->overrun |= fails;
 	if (!failed) {
-		note(cq, XT_CAUSE_INJECTED, &cqe, e->now);
+		cq_note(cq, XT_CAUSE_INJECTED, &cqe, e->now);
 		xt_queue_note(&cq->error, XT_CAUSE_INJECTED, qpn, e->now);
 	}
 	xt_cq_unlock(cq);
@@ -234,7 +234,7 @@ void xt_cq_move_copy(struct xt_cq_move *m)
 	touch_next(m);
 }
 
-static void use_ring(struct xt_cq *cq, const struct xt_cq_move *m, uint32_t first)
+static void cq_use_ring(struct xt_cq *cq, const struct xt_cq_move *m, uint32_t first)
 {
 	uint32_t armed = __atomic_exchange_n(&cq->queue->word, 0, __ATOMIC_SEQ_CST);
 
@@ -262,6 +262,6 @@ int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m)
 	if (m->end - m->next > MOVE_LAST)
 		return -EAGAIN;
 	copy_entries(m);
-	use_ring(cq, m, first);
+	cq_use_ring(cq, m, first);
 	return 0;
 }

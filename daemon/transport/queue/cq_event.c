@@ -14,7 +14,7 @@
 #define OF_LATE_LINK(l) ((struct xt_cq *)((char *)(l)-offsetof(struct xt_cq, late_link)))
 
 /* Clears the arm bits if one of them is in @wanted. Returns false if none is. */
-static bool disarm(struct xt_cq *cq, uint32_t wanted)
+static bool cq_event_disarm(struct xt_cq *cq, uint32_t wanted)
 {
 	uint32_t word = __atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED);
 
@@ -36,7 +36,7 @@ static void raise_now(struct xt_flow *f, struct xt_cq *cq, uint32_t wanted)
 {
 	struct xt_engine *e = f->engine;
 
-	if (!disarm(cq, wanted))
+	if (!cq_event_disarm(cq, wanted))
 		return;
 	xt_flow_charge(f, XT_EVENT_COST);
 	raise(e, cq);
@@ -155,7 +155,7 @@ void xt_cq_timeout(struct xt_engine *e, struct xt_cq *cq)
 		m->held = m->wanted = 0;
 	}
 	xt_cq_unlock(cq);
-	if (disarm(cq, wanted))
+	if (cq_event_disarm(cq, wanted))
 		raise(e, cq);
 }
 
@@ -195,7 +195,7 @@ struct xt_engine *xt_cq_waits_in(struct xt_cq *cq)
 }
 
 /* Returns the arm bits that the event is for; 0: there is none. */
-static uint32_t take_event(struct xt_engine *e, struct xt_cq *cq)
+static uint32_t queue_take_event(struct xt_engine *e, struct xt_cq *cq)
 {
 	struct xt_moderation *m = &cq->moderation;
 	uint32_t wanted = 0;
@@ -218,13 +218,13 @@ static uint32_t take_event(struct xt_engine *e, struct xt_cq *cq)
 
 void xt_cq_raise_waiting(struct xt_engine *e, struct xt_cq *cq)
 {
-	if (disarm(cq, take_event(e, cq)))
+	if (cq_event_disarm(cq, queue_take_event(e, cq)))
 		raise(e, cq);
 }
 
 void xt_cq_drop_waiting(struct xt_engine *e, struct xt_cq *cq)
 {
-	take_event(e, cq);
+	queue_take_event(e, cq);
 }
 
 /* ---- armed CQs ----------------------------------------------------------------------------- */

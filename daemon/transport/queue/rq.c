@@ -10,7 +10,7 @@
 #include "daemon/transport/memory/use.h"
 
 /* Reads the producer index. Returns false if it is corrupt; the QP is in ERR then. */
-static bool poll_producer(struct xt_qp *qp)
+static bool rq_poll_producer(struct xt_qp *qp)
 {
 	struct xt_receive *rq = &qp->rq;
 
@@ -30,7 +30,7 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 		return xt_receive_taken(rq, error);
 	if (!qp->rq_ring)
 		return xt_srq_take(qp, error);
-	if (rq->consumer == rq->producer && (!poll_producer(qp) || rq->consumer == rq->producer))
+	if (rq->consumer == rq->producer && (!rq_poll_producer(qp) || rq->consumer == rq->producer))
 		return XT_TAKE_EMPTY;
 	rq->pd = qp->info.pd;
 	return xt_receive_copy(
@@ -39,7 +39,7 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 }
 
 /* If the producer index is corrupt, that is reported when a receive is taken. */
-static bool is_posted(struct xt_qp *qp, uint32_t index)
+static bool rq_is_posted(struct xt_qp *qp, uint32_t index)
 {
 	struct xt_receive *rq = &qp->rq;
 
@@ -55,7 +55,7 @@ bool xt_rq_peek(struct xt_qp *qp, uint32_t index, struct xr_sge *sge)
 	const uint8_t *slot;
 	struct xr_recv_wqe wqe;
 
-	if (!qp->max_recv_sge || !is_posted(qp, index))
+	if (!qp->max_recv_sge || !rq_is_posted(qp, index))
 		return false;
 	slot = xt_ring_entry(qp->rq_ring, index, qp->rq_depth, qp->rq_stride);
 	memcpy(&wqe, slot, sizeof(wqe));
@@ -71,7 +71,7 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 	uint32_t known = rq->producer - rq->consumer;
 
 	/* read the client's index, which costs a cache miss, only when few receives are left */
-	if (known < XT_ACK_EVERY && poll_producer(qp))
+	if (known < XT_ACK_EVERY && rq_poll_producer(qp))
 		known = rq->producer - rq->consumer;
 	return known - (rq->taken && known);
 }
@@ -95,7 +95,7 @@ static struct xt_cq *cq_of(const struct xt_qp *qp)
 	return srq ? srq->cq : NULL;
 }
 
-static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
+static bool rq_complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 {
 	struct xt_receive *rq = &qp->rq;
 	struct xt_cq *cq = cq_of(qp);
@@ -114,14 +114,14 @@ static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 }
 
 /* The next receive becomes the one to take. */
-static void pass(struct xt_receive *rq)
+static void rq_pass(struct xt_receive *rq)
 {
 	rq->consumer++;
 	rq->taken = false;
 }
 
 /* A receive of a WRITE with immediate data has no bytes of its own. */
-static void count_use(struct xt_qp *qp, const struct xr_cqe *what)
+static void rq_count_use(struct xt_qp *qp, const struct xr_cqe *what)
 {
 	if (what->status == IBV_WC_SUCCESS && what->opcode == IBV_WC_RECV)
 		xt_use_local(qp, XT_USE_LOCAL_WRITE, qp->rq_sge, qp->rq.num_sge, what->byte_len);
@@ -130,7 +130,7 @@ static void count_use(struct xt_qp *qp, const struct xr_cqe *what)
 bool xt_rq_written(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 {
 	struct xr_cqe cqe = *what;
-	bool ok = complete(qp, &cqe, solicited);
+	bool ok = rq_complete(qp, &cqe, solicited);
 
 	xt_rq_publish(qp);
 	if (!ok)
@@ -143,8 +143,8 @@ bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	struct xr_cqe cqe = *what;
 
 	cqe.wr_id = qp->rq.wr_id;
-	count_use(qp, what);
-	pass(&qp->rq);
+	rq_count_use(qp, what);
+	rq_pass(&qp->rq);
 	return xt_rq_written(qp, &cqe, solicited);
 }
 
@@ -169,7 +169,7 @@ bool xt_rq_received(struct xt_qp *qp, uint32_t len, bool solicited)
 	};
 	xt_cq_end(qp->flow, qp->recv_cq, solicited);
 	xt_use_local(qp, XT_USE_LOCAL_WRITE, qp->rq_sge, 1, len);
-	pass(&qp->rq);
+	rq_pass(&qp->rq);
 	return true;
 }
 
@@ -179,8 +179,8 @@ void xt_rq_post(struct xt_qp *qp, const struct xr_cqe *what, bool solicited, str
 	io->solicited = solicited;
 	io->cqe = *what;
 	io->cqe.wr_id = qp->rq.wr_id;
-	count_use(qp, what);
-	pass(&qp->rq);
+	rq_count_use(qp, what);
+	rq_pass(&qp->rq);
 }
 
 void xt_rq_take_back(struct xt_qp *qp)
@@ -201,7 +201,7 @@ static uint64_t wr_id_at(struct xt_qp *qp, uint32_t index)
 	return wqe.wr_id;
 }
 
-static bool left(const struct xt_qp *qp)
+static bool rq_left(const struct xt_qp *qp)
 {
 	return qp->rq_ring ? qp->rq.consumer != qp->rq.producer : qp->rq.taken;
 }
@@ -213,8 +213,8 @@ bool xt_rq_flush(struct xt_qp *qp, uint32_t most)
 
 	/* if the producer index is corrupt, flushes up to the last valid one */
 	if (qp->rq_ring)
-		poll_producer(qp);
-	for (; left(qp) && most; most--) {
+		rq_poll_producer(qp);
+	for (; rq_left(qp) && most; most--) {
 		cqe = (struct xr_cqe){
 			.wr_id = rq->taken ? rq->wr_id : wr_id_at(qp, rq->consumer),
 			.status = rq->failure.status ? rq->failure.status : IBV_WC_WR_FLUSH_ERR,
@@ -222,10 +222,10 @@ bool xt_rq_flush(struct xt_qp *qp, uint32_t most)
 			.opcode = IBV_WC_RECV,
 		};
 		rq->failure = (struct xt_wc_error){ 0 };
-		pass(rq);
-		complete(qp, &cqe, false);
+		rq_pass(rq);
+		rq_complete(qp, &cqe, false);
 	}
 	if (qp->rq_ring)
 		xt_rq_publish(qp);
-	return left(qp);
+	return rq_left(qp);
 }

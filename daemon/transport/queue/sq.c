@@ -13,7 +13,7 @@
 #include "daemon/transport/memory/use.h"
 #include "wr_kind.h"
 
-static void free_memory(struct xt_sq_memory *m)
+static void sq_free_memory(struct xt_sq_memory *m)
 {
 	free(m->swqe);
 	free(m->sge);
@@ -46,7 +46,7 @@ int xt_sq_prepare(struct xt_qp *qp)
 	m->sge = malloc((size_t)qp->sq_depth * qp->max_send_sge * sizeof(*m->sge) + 1);
 	if (m->swqe && m->sge)
 		return 0;
-	free_memory(m);
+	sq_free_memory(m);
 	return -ENOMEM;
 }
 
@@ -64,7 +64,7 @@ int xt_sq_alloc(struct xt_qp *qp)
 
 void xt_sq_free(struct xt_qp *qp)
 {
-	free_memory(&qp->prepared);
+	sq_free_memory(&qp->prepared);
 	free(qp->swqe);
 	free(qp->swqe_sge);
 	qp->swqe = NULL;
@@ -99,7 +99,7 @@ static bool length_fits(const struct xt_swqe *w, uint64_t length)
 	return fixed ? length == fixed : length <= XR_MAX_MSG_SIZE;
 }
 
-static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe)
+static bool sq_copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
 	if (!xt_kind_of(w)->inline_ok || wqe->inline_len > qp->max_inline)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_INLINE);
@@ -152,8 +152,8 @@ static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
 }
 
 /* Returns false with w->error set if the work request must complete with an error. */
-static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
-		  const uint8_t *slot)
+static bool sq_check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
+		     const uint8_t *slot)
 {
 	const struct xt_wr_opcode *row = xt_wr_opcode(wqe->opcode);
 	bool ok;
@@ -166,7 +166,7 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 	if (xt_kind_of(w)->load)
 		xt_kind_of(w)->load(w, wqe);
 	if (wqe->flags & XR_SEND_INLINE)
-		ok = copy_inline(qp, w, wqe);
+		ok = sq_copy_inline(qp, w, wqe);
 	else if (xt_kind_of(w)->no_data)
 		return true;
 	else
@@ -175,7 +175,7 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 }
 
 /* Assigns PSNs and message sequence numbers, IBTA 9.7.2 and 9.7.7.2. */
-static void number(struct xt_qp *qp, struct xt_swqe *w)
+static void sq_number(struct xt_qp *qp, struct xt_swqe *w)
 {
 	struct xt_send_queue *sq = &qp->sq;
 	uint32_t messages = 1;
@@ -194,7 +194,7 @@ static void number(struct xt_qp *qp, struct xt_swqe *w)
 		sq->rd_last = sq->loaded + 1;
 }
 
-static void load(struct xt_qp *qp)
+static void sq_load(struct xt_qp *qp)
 {
 	struct xt_send_queue *sq = &qp->sq;
 	struct xt_swqe *w = xt_swqe(qp, sq->loaded);
@@ -216,8 +216,8 @@ static void load(struct xt_qp *qp)
 		.psn = sq->load_psn,
 		.rd_before = sq->rd_last,
 	};
-	if (check(qp, w, &wqe, slot))
-		number(qp, w);
+	if (sq_check(qp, w, &wqe, slot))
+		sq_number(qp, w);
 	sq->loaded++;
 }
 
@@ -228,7 +228,7 @@ struct xt_swqe *xt_sq_current(struct xt_qp *qp)
 	if (sq->cur == sq->loaded) {
 		if (sq->loaded == sq->producer || qp->info.state != XR_QPS_RTS)
 			return NULL;
-		load(qp);
+		sq_load(qp);
 	}
 	return xt_swqe(qp, sq->cur);
 }
@@ -240,7 +240,7 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp)
 	if (sq->cur + 1 == sq->loaded) {
 		if (sq->loaded == sq->producer)
 			return NULL;
-		load(qp);
+		sq_load(qp);
 	}
 	return xt_swqe(qp, sq->cur + 1);
 }
@@ -285,8 +285,8 @@ void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index)
 
 /* ---- completing ---------------------------------------------------------------------- */
 
-static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t opcode,
-		     uint32_t length, const struct xt_wc_error *error)
+static bool sq_complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t opcode,
+			uint32_t length, const struct xt_wc_error *error)
 {
 	struct xr_cqe cqe = {
 		.wr_id = wr_id,
@@ -304,7 +304,7 @@ static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t o
 
 static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
 
-static void count_use(struct xt_qp *qp, const struct xt_swqe *w)
+static void sq_count_use(struct xt_qp *qp, const struct xt_swqe *w)
 {
 	bool written = xt_kind_of(w)->local_access;
 
@@ -319,9 +319,9 @@ static bool complete_one(struct xt_qp *qp)
 	bool ok = true;
 
 	if (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED))
-		ok = complete(qp, sq->completed, w->wr_id, w->opcode, w->length, &success);
+		ok = sq_complete(qp, sq->completed, w->wr_id, w->opcode, w->length, &success);
 	if (ok) {
-		count_use(qp, w);
+		sq_count_use(qp, w);
 		sq->completed++;
 		qp->counters.tx_messages++;
 		xt_ring_publish(qp->sq_ring, sq->completed);
@@ -336,7 +336,7 @@ static bool complete_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length)
 	struct xr_cqe *cqe = xt_cq_begin(qp->send_cq);
 
 	if (!cqe)
-		return complete(qp, qp->sq.completed, wr_id, XR_WR_SEND, length, &success);
+		return sq_complete(qp, qp->sq.completed, wr_id, XR_WR_SEND, length, &success);
 	*cqe = (struct xr_cqe){
 		.wr_id = wr_id,
 		.timestamp = qp->engine->now,
@@ -368,7 +368,7 @@ void xt_sq_publish(struct xt_qp *qp)
 }
 
 /* Returns true if data of a work request, or of an earlier one, is not in memory. */
-static bool is_posted(struct xt_qp *qp, uint32_t index)
+static bool sq_is_posted(struct xt_qp *qp, uint32_t index)
 {
 	const struct xt_swqe *w = xt_swqe(qp, index);
 
@@ -381,7 +381,7 @@ static bool is_posted(struct xt_qp *qp, uint32_t index)
 bool xt_sq_complete(struct xt_qp *qp)
 {
 
-	while (qp->sq.completed != qp->sq.retired && !is_posted(qp, qp->sq.completed))
+	while (qp->sq.completed != qp->sq.retired && !sq_is_posted(qp, qp->sq.completed))
 		if (!complete_one(qp))
 			return false;
 	return true;
@@ -417,7 +417,7 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 }
 
 /* Entries never loaded from the ring need only their wr_id and opcode here. */
-static void flush_one(struct xt_qp *qp, uint32_t index)
+static void sq_flush_one(struct xt_qp *qp, uint32_t index)
 {
 	static const struct xt_wc_error flushed = { IBV_WC_WR_FLUSH_ERR, XR_VERR_NONE };
 	struct xr_send_wqe wqe;
@@ -425,11 +425,11 @@ static void flush_one(struct xt_qp *qp, uint32_t index)
 
 	if (xt_diff(index, qp->sq.loaded) < 0) {
 		w = xt_swqe(qp, index);
-		complete(qp, index, w->wr_id, w->opcode, 0, &flushed);
+		sq_complete(qp, index, w->wr_id, w->opcode, 0, &flushed);
 		return;
 	}
 	memcpy(&wqe, xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride), sizeof(wqe));
-	complete(qp, index, wqe.wr_id, wqe.opcode, 0, &flushed);
+	sq_complete(qp, index, wqe.wr_id, wqe.opcode, 0, &flushed);
 }
 
 /*
@@ -447,7 +447,7 @@ static void complete_first(struct xt_qp *qp)
 		return;
 	w = xt_swqe(qp, sq->completed);
 	if (error.status) {
-		if (!complete(qp, sq->completed++, w->wr_id, w->opcode, w->length, &error))
+		if (!sq_complete(qp, sq->completed++, w->wr_id, w->opcode, w->length, &error))
 			xt_qp_completion_lost(qp);
 	} else if (w->kind == XT_KIND_LOCAL && w->executed && qp->info.state == XR_QPS_ERR) {
 		complete_one(qp);
@@ -464,7 +464,7 @@ bool xt_sq_flush(struct xt_qp *qp, uint32_t most)
 	xt_sq_poll(qp);
 	complete_first(qp);
 	for (; sq->completed != sq->producer && most; sq->completed++, most--)
-		flush_one(qp, sq->completed);
+		sq_flush_one(qp, sq->completed);
 	sq->cur = sq->loaded = sq->retired = sq->completed;
 	xt_ring_publish(qp->sq_ring, sq->completed);
 	return sq->completed != sq->producer;

@@ -20,20 +20,20 @@ void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uin
 	};
 }
 
-static uint8_t *entry(struct xr_queue *queue, uint32_t index, uint32_t depth, uint32_t max_sge)
+static uint8_t *srq_entry(struct xr_queue *queue, uint32_t index, uint32_t depth, uint32_t max_sge)
 {
 	return xt_ring_entry(queue, index, depth, xr_recv_stride(max_sge));
 }
 
 /* Reads the producer index. If it is corrupt, marks the SRQ as unusable. */
-static void poll_producer(struct xt_srq *srq)
+static void srq_poll_producer(struct xt_srq *srq)
 {
 	if (!srq->dead && !xt_ring_poll(srq->queue, &srq->producer, srq->consumer, srq->depth))
 		srq->dead = true;
 }
 
 /* Called with the lock held. */
-static void count(struct xt_srq *srq, const struct xt_qp *qp, enum xt_take took, bool died)
+static void srq_count(struct xt_srq *srq, const struct xt_qp *qp, enum xt_take took, bool died)
 {
 	if (__builtin_expect(took != XT_TAKE_EMPTY, true))
 		srq->taken++;
@@ -44,7 +44,7 @@ static void count(struct xt_srq *srq, const struct xt_qp *qp, enum xt_take took,
 	xt_queue_note(&srq->error, XT_CAUSE_RING, qp->info.qpn, qp->engine->now);
 }
 
-static uint32_t left(const struct xt_srq *srq)
+static uint32_t srq_left(const struct xt_srq *srq)
 {
 	return srq->producer - srq->consumer;
 }
@@ -55,7 +55,7 @@ static uint32_t left(const struct xt_srq *srq)
  */
 static bool limit_reached(struct xt_srq *srq)
 {
-	if (left(srq) >= srq->limit)
+	if (srq_left(srq) >= srq->limit)
 		return false;
 	srq->limit = 0;
 	return true;
@@ -72,19 +72,19 @@ struct xt_srq *xt_srq_of(const struct xt_qp *qp, uint32_t number)
 	return srq && srq->xrcd == qp->xrcd ? srq : NULL;
 }
 
-static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_error *error)
+static enum xt_take srq_take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_error *error)
 {
 	enum xt_take took;
 
 	/* read the client's index, which costs a cache miss, only when few receives are left */
-	if (left(srq) <= srq->limit)
-		poll_producer(srq);
-	if (srq->dead || !left(srq))
+	if (srq_left(srq) <= srq->limit)
+		srq_poll_producer(srq);
+	if (srq->dead || !srq_left(srq))
 		return XT_TAKE_EMPTY;
 	qp->rq.pd = srq->pd;
 	qp->rq.srqn = srq->number;
 	qp->rq.consumer = qp->rq.completed = srq->consumer;
-	took = xt_receive_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
+	took = xt_receive_copy(qp, srq_entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
 			       srq->max_sge, error);
 	srq->consumer++;
 	xt_ring_publish(srq->queue, srq->consumer);
@@ -92,7 +92,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 }
 
 /* IBTA 10.2.9: a QP that needs a receive of an SRQ in error goes to ERR. */
-static void fail(struct xt_qp *qp)
+static void srq_fail(struct xt_qp *qp)
 {
 	xt_qp_note(qp, XT_CAUSE_SRQ, 0, 0);
 	xt_event(qp, IBV_EVENT_QP_FATAL);
@@ -111,9 +111,9 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 	if (srq->locked)
 		xt_spin_lock(&srq->lock);
 	was_dead = srq->dead;
-	took = take(qp, srq, error);
+	took = srq_take(qp, srq, error);
 	died = srq->dead && !was_dead;
-	count(srq, qp, took, died);
+	srq_count(srq, qp, took, died);
 	reached = !srq->dead && limit_reached(srq);
 	if (srq->locked)
 		xt_spin_unlock(&srq->lock);
@@ -125,7 +125,7 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 	if (died)
 		e->ops->srq_event(e->ctx, srq, IBV_EVENT_SRQ_ERR);
 	if (was_dead || died)
-		fail(qp);
+		srq_fail(qp);
 	return took;
 }
 
@@ -144,15 +144,15 @@ void xt_srq_inject(struct xt_qp *qp, struct xt_srq *srq)
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit)
 {
 	srq->limit = limit;
-	poll_producer(srq);
+	srq_poll_producer(srq);
 	return !srq->dead && limit_reached(srq);
 }
 
 int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth,
 		      struct xt_srq_move *m)
 {
-	poll_producer(srq);
-	if (srq->dead || left(srq) > depth)
+	srq_poll_producer(srq);
+	if (srq->dead || srq_left(srq) > depth)
 		return -EINVAL;
 	*m = (struct xt_srq_move){
 		.to = to,
@@ -168,14 +168,14 @@ void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m)
 	uint32_t i;
 
 	for (i = m->first; i != m->end; i++)
-		memcpy(entry(m->to, i - m->first, m->depth, srq->max_sge),
-		       entry(srq->queue, i, srq->depth, srq->max_sge),
+		memcpy(srq_entry(m->to, i - m->first, m->depth, srq->max_sge),
+		       srq_entry(srq->queue, i, srq->depth, srq->max_sge),
 		       xr_recv_stride(srq->max_sge));
 }
 
 int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m)
 {
-	poll_producer(srq);
+	srq_poll_producer(srq);
 	if (srq->dead || srq->producer != m->end)
 		return -EINVAL;
 	srq->consumer -= m->first;

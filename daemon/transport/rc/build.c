@@ -37,7 +37,7 @@ void xt_req_data_headers(struct xt_qp *qp, const struct xt_cursor *at, struct xt
 		xt_ext_ieth(p, w->inv_rkey);
 }
 
-static bool build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+static bool rc_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
 	struct xt_swqe *w = xt_swqe(qp, at->index);
 	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
@@ -105,8 +105,8 @@ bool xt_req_build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet
 {
 	typedef bool builder(struct xt_qp * qp, const struct xt_cursor *at, struct xt_packet *p);
 	static builder *const builders[XT_KIND_COUNT] = {
-		[XT_KIND_SEND] = build_data,
-		[XT_KIND_WRITE] = build_data,
+		[XT_KIND_SEND] = rc_build_data,
+		[XT_KIND_WRITE] = rc_build_data,
 		[XT_KIND_READ] = build_read,
 		[XT_KIND_ATOMIC] = build_atomic,
 		[XT_KIND_ATOMIC_WRITE] = build_atomic_write,

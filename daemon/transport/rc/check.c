@@ -11,8 +11,8 @@ static bool qp_permits(const struct xt_qp *qp, const struct xr_key_use *use)
 	return !(use->access & ~qp->attr.qp_access_flags);
 }
 
-static enum xr_reason check_key(const struct xt_qp *qp, struct xr_key_use *use,
-				struct xt_mem_at *at)
+static enum xr_reason rc_check_key(const struct xt_qp *qp, struct xr_key_use *use,
+				   struct xt_mem_at *at)
 {
 	use->pd = qp->resp.pd;
 	use->qpn = qp->info.qpn;
@@ -25,7 +25,7 @@ int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at
 
 	if (!qp_permits(qp, use))
 		return XR_NAK_INVALID_REQUEST;
-	why = check_key(qp, use, at);
+	why = rc_check_key(qp, use, at);
 	if (why == XR_OK)
 		return -1;
 	xt_keys_note(qp->engine->shared->keys, use, why, qp->engine->now);
@@ -34,5 +34,5 @@ int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at
 
 bool xt_resp_permits(const struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
 {
-	return qp_permits(qp, use) && check_key(qp, use, at) == XR_OK;
+	return qp_permits(qp, use) && rc_check_key(qp, use, at) == XR_OK;
 }

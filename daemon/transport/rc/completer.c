@@ -250,7 +250,7 @@ static bool bad_response(struct xt_qp *qp)
  * Acknowledges all requests before a response with data and returns the request that it belongs to;
  * NULL if the response is a duplicate or an earlier one is missing.
  */
-static struct xt_swqe *expected(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+static struct xt_swqe *completer_expected(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_requester *r = &qp->req;
 
@@ -327,7 +327,7 @@ static bool stored(struct xt_put *put, struct xt_swqe *w, uint32_t packets, enum
 
 static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
-	struct xt_swqe *w = expected(qp, rx, psn);
+	struct xt_swqe *w = completer_expected(qp, rx, psn);
 	struct xt_source src = {
 		.seg = rx->frame->seg,
 		.off = rx->frame->meta.payload_off,
@@ -361,7 +361,7 @@ enum xt_side xt_req_store_atomic(struct xt_put *put, uint64_t value, struct xt_w
 
 static bool rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
-	struct xt_swqe *w = expected(qp, rx, psn);
+	struct xt_swqe *w = completer_expected(qp, rx, psn);
 	struct xt_wc_error error;
 	struct xt_put put;
 	enum xt_side side;

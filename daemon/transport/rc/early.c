@@ -32,8 +32,8 @@ static struct xt_list *last_before(struct xt_list *list, uint32_t psn)
 }
 
 /* Copies the first len bytes of a packet. Returns NULL if there is no block for it. */
-static struct xt_kept_rx *add(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, uint32_t len,
-			      struct xt_list *before)
+static struct xt_kept_rx *early_add(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn,
+				    uint32_t len, struct xt_list *before)
 {
 	struct xt_kept_rx *item;
 
@@ -62,7 +62,7 @@ void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn, xt_pl
 	placed = place(qp, rx, psn);
 	if (placed)
 		len = rx->frame->meta.payload_off;
-	item = add(qp, rx, psn, len, before);
+	item = early_add(qp, rx, psn, len, before);
 	if (!item) {
 		xt_place_lose(qp);
 		return;
@@ -92,7 +92,7 @@ void xt_early_hold(struct xt_qp *qp, const struct xt_rx *rx)
 	if (before != list && psn_of(before) == psn)
 		return;
 	if (rx->packets > 1 ||
-	    !add(qp, rx, psn, stored ? rx->frame->meta.payload_off : rx->frame->len, before))
+	    !early_add(qp, rx, psn, stored ? rx->frame->meta.payload_off : rx->frame->len, before))
 		XT_QP_COUNT(qp, rx_held_lost, 1);
 	else
 		qp->waiting.held[side] = true;
@@ -108,7 +108,7 @@ static void drop_first(struct xt_qp *qp, struct xt_list *list)
 }
 
 /* No packets are left. */
-static void end(struct xt_qp *qp, enum xt_qp_side side)
+static void early_end(struct xt_qp *qp, enum xt_qp_side side)
 {
 	if (side == XT_RESPONDER)
 		xt_place_end(qp);
@@ -123,7 +123,7 @@ enum xt_early xt_early_check(struct xt_qp *qp, enum xt_qp_side side)
 	while (!xt_list_empty(list) && xt_diff(psn_of(list->next), psn) < 0)
 		drop_first(qp, list);
 	if (xt_list_empty(list)) {
-		end(qp, side);
+		early_end(qp, side);
 		return XT_EARLY_NONE;
 	}
 	if (psn_of(list->next) != psn)
@@ -158,5 +158,5 @@ void xt_early_drop(struct xt_qp *qp, enum xt_qp_side side)
 {
 	while (!xt_list_empty(&qp->waiting.kept[side]))
 		drop_first(qp, &qp->waiting.kept[side]);
-	end(qp, side);
+	early_end(qp, side);
 }

@@ -19,7 +19,7 @@
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static void fail(struct xt_qp *qp, uint32_t nak, uint32_t verr)
+static void execute_fail(struct xt_qp *qp, uint32_t nak, uint32_t verr)
 {
 	XT_QP_COUNT(qp, access_naks_sent, nak == XR_NAK_REMOTE_ACCESS);
 	XT_QP_COUNT(qp, invalid_naks_sent, nak == XR_NAK_INVALID_REQUEST);
@@ -30,7 +30,7 @@ static void fail(struct xt_qp *qp, uint32_t nak, uint32_t verr)
 }
 
 /* No work request completes with an error, so an event reports it. */
-static void refuse(struct xt_qp *qp, uint32_t nak, uint32_t verr)
+static void execute_refuse(struct xt_qp *qp, uint32_t nak, uint32_t verr)
 {
 	if (nak == XR_NAK_REMOTE_ACCESS)
 		xt_event(qp, IBV_EVENT_QP_ACCESS_ERR);
@@ -38,12 +38,12 @@ static void refuse(struct xt_qp *qp, uint32_t nak, uint32_t verr)
 		xt_event(qp, IBV_EVENT_QP_FATAL);
 	else
 		xt_event(qp, IBV_EVENT_QP_REQ_ERR);
-	fail(qp, nak, verr);
+	execute_fail(qp, nak, verr);
 }
 
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 {
-	refuse(qp, nak, XR_VERR_NONE);
+	execute_refuse(qp, nak, XR_VERR_NONE);
 }
 
 static enum xt_outcome refuse_request(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
@@ -55,7 +55,7 @@ static enum xt_outcome refuse_request(struct xt_qp *qp, struct xt_result *res, u
 	/* a NAK acknowledges all earlier requests */
 	if (xt_posted(&qp->accesses, XT_RESPONDER))
 		return XT_NOT_NOW;
-	refuse(qp, nak, verr);
+	execute_refuse(qp, nak, verr);
 	return XT_REFUSED;
 }
 
@@ -86,7 +86,7 @@ enum xt_outcome xt_resp_refuse_receive(struct xt_qp *qp, struct xt_result *res, 
 		qp->rq.failure = *error; /* xt_rq_flush() completes it when the writes have ended */
 	else
 		xt_rq_complete(qp, &cqe, false);
-	fail(qp, nak, XR_VERR_NONE);
+	execute_fail(qp, nak, XR_VERR_NONE);
 	return XT_REFUSED;
 }
 
@@ -120,7 +120,7 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
+static void execute_advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
 {
 	struct xt_responder *resp = &qp->resp;
 
@@ -135,7 +135,7 @@ static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_ki
 }
 
 /* Takes a receive. Returns XT_ACCEPTED, XT_RNR, or XT_REFUSED for an invalid receive WR. */
-static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
+static enum xt_outcome execute_take_receive(struct xt_qp *qp, struct xt_result *res)
 {
 	switch (xt_rq_take(qp, &res->error)) {
 	case XT_TAKE_OK:
@@ -154,9 +154,9 @@ static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
 }
 
 /* write: posted write with which the receive completes; NULL: all its data is in memory */
-static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_request *rq,
-					uint32_t opcode, struct xt_mem_io *write,
-					struct xt_result *res)
+static enum xt_outcome execute_complete_receive(struct xt_qp *qp, const struct xt_request *rq,
+						uint32_t opcode, struct xt_mem_io *write,
+						struct xt_result *res)
 {
 	struct xr_cqe cqe = {
 		.status = IBV_WC_SUCCESS,
@@ -186,8 +186,8 @@ static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_reques
  * the receive completes. If it cannot be invalidated, the receive completes with an error. Accesses
  * by other QPs may have to be waited for.
  */
-static enum xt_outcome invalidate(struct xt_qp *qp, const struct xt_request *rq,
-				  struct xt_result *res)
+static enum xt_outcome execute_invalidate(struct xt_qp *qp, const struct xt_request *rq,
+					  struct xt_result *res)
 {
 	struct xt_wc_error error = { .status = IBV_WC_REM_INV_REQ_ERR };
 	struct xt_responder *resp = &qp->resp;
@@ -236,12 +236,12 @@ static enum xt_outcome end_send(struct xt_qp *qp, const struct xt_request *rq,
 	enum xt_outcome outcome = may_complete(qp, rq, &write);
 
 	if (outcome == XT_ACCEPTED && rq->flags & XR_EXT_IETH)
-		outcome = invalidate(qp, rq, res);
+		outcome = execute_invalidate(qp, rq, res);
 	if (outcome != XT_ACCEPTED)
 		return outcome;
 	qp->resp.done += rq->len;
-	advance(qp, rq, XT_KIND_SEND);
-	return complete_receive(qp, rq, IBV_WC_RECV, write, res);
+	execute_advance(qp, rq, XT_KIND_SEND);
+	return execute_complete_receive(qp, rq, IBV_WC_RECV, write, res);
 }
 
 static enum xt_outcome execute_send(struct xt_qp *qp, const struct xt_request *rq,
@@ -254,7 +254,7 @@ static enum xt_outcome execute_send(struct xt_qp *qp, const struct xt_request *r
 	struct xt_sgl l;
 
 	if (rq->flags & XR_OPF_START) {
-		outcome = take_receive(qp, res);
+		outcome = execute_take_receive(qp, res);
 		if (outcome != XT_ACCEPTED)
 			return outcome;
 		resp->done = 0;
@@ -276,12 +276,12 @@ static enum xt_outcome execute_send(struct xt_qp *qp, const struct xt_request *r
 	if (rq->flags & XR_OPF_END)
 		return end_send(qp, rq, res);
 	resp->done += rq->len;
-	advance(qp, rq, XT_KIND_SEND);
+	execute_advance(qp, rq, XT_KIND_SEND);
 	return XT_ACCEPTED;
 }
 
 /* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
-static int begin_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_mem_at *at)
+static int execute_begin_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_mem_at *at)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xr_key_use use;
@@ -328,7 +328,7 @@ static enum xt_outcome execute_write(struct xt_qp *qp, const struct xt_request *
 	int nak = -1;
 
 	if (rq->flags & XR_OPF_START)
-		nak = begin_write(qp, rq, &at);
+		nak = execute_begin_write(qp, rq, &at);
 	left = resp->length - resp->done;
 	if (nak < 0 && (end ? rq->len != left : rq->len >= left))
 		nak = XR_NAK_INVALID_REQUEST;
@@ -337,7 +337,7 @@ static enum xt_outcome execute_write(struct xt_qp *qp, const struct xt_request *
 	if (nak >= 0)
 		return xt_resp_refuse_request(qp, res, nak);
 	if (rq->flags & XR_EXT_IMMDT) {
-		outcome = take_receive(qp, res);
+		outcome = execute_take_receive(qp, res);
 		if (outcome != XT_ACCEPTED)
 			return outcome;
 	}
@@ -357,10 +357,10 @@ static enum xt_outcome execute_write(struct xt_qp *qp, const struct xt_request *
 	resp->done += rq->len;
 	if (end)
 		xt_use_remote(qp, XT_USE_REMOTE_WRITE, resp->rkey, resp->done);
-	advance(qp, rq, XT_KIND_WRITE);
+	execute_advance(qp, rq, XT_KIND_WRITE);
 	if (!(rq->flags & XR_EXT_IMMDT))
 		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, write, res);
+	return execute_complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, write, res);
 }
 
 enum xt_outcome xt_resp_execute(struct xt_qp *qp, const struct xt_request *rq,
@@ -413,7 +413,7 @@ static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_reque
 	xt_rd_added(qp);
 	/* a READ, which has no fixed length, counts when its data was sent */
 	xt_use_remote(qp, xt_kinds[kind].use, rq->rkey, xt_kinds[kind].fixed_length);
-	advance(qp, rq, kind);
+	execute_advance(qp, rq, kind);
 	return XT_ACCEPTED;
 }
 

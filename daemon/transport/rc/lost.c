@@ -63,8 +63,8 @@ static bool may_send(struct xt_qp *qp, const struct xt_sent *old, const struct x
 }
 
 /* The next responses of a READ, or the one of an atomic */
-static bool next_response(struct xt_qp *qp, struct xt_lost *l, const struct xt_swqe *w,
-			  struct xt_cursor *at)
+static bool lost_next_response(struct xt_qp *qp, struct xt_lost *l, const struct xt_swqe *w,
+			       struct xt_cursor *at)
 {
 	uint32_t first = w->psn, end = w->psn + w->npsn;
 	bool again;
@@ -92,7 +92,7 @@ bool xt_lost_next(struct xt_qp *qp, struct xt_lost *l, struct xt_cursor *at)
 	while (find_gap(qp, l)) {
 		w = find_wr(qp, l);
 		if (xt_kind_of(w)->rd_atomic) {
-			if (next_response(qp, l, w, at))
+			if (lost_next_response(qp, l, w, at))
 				return true;
 			continue;
 		}

@@ -19,7 +19,7 @@
 #include "daemon/transport/waiting/posted.h"
 
 /* Bytes that a packet will write in its turn: it is missing, or kept with its payload. */
-struct range {
+struct place_request_range {
 	uint64_t addr;
 	uint32_t len, key;
 	uint32_t first, last; /* PSNs of these packets, as several may write the same bytes */
@@ -40,7 +40,7 @@ struct xt_known {
 	uint32_t receive; /* index of the message's receive, or of the next one after its end */
 	struct xr_sge to; /* memory of the message; lkey: a WRITE's R_Key, 0: several SGEs */
 	uint32_t ranges;
-	struct range range[RANGES];
+	struct place_request_range range[RANGES];
 };
 
 _Static_assert(sizeof(struct xt_known) <= XT_KEPT_SMALL_BLOCK, "fits a small block");
@@ -58,13 +58,14 @@ static void prune(const struct xt_qp *qp, struct xt_known *k)
 }
 
 /* Ranges with different keys may be the same memory. */
-static bool may_overlap(const struct range *a, const struct range *b)
+static bool may_overlap(const struct place_request_range *a, const struct place_request_range *b)
 {
 	return a->key != b->key || (a->addr < b->addr + b->len && b->addr < a->addr + a->len);
 }
 
 /* Returns true if packets of earlier messages may write some of these bytes later. */
-static bool others_write(const struct xt_qp *qp, struct xt_known *k, const struct range *r)
+static bool others_write(const struct xt_qp *qp, struct xt_known *k,
+			 const struct place_request_range *r)
 {
 	prune(qp, k);
 	for (uint32_t i = 0; i < k->ranges; i++)
@@ -73,13 +74,14 @@ static bool others_write(const struct xt_qp *qp, struct xt_known *k, const struc
 	return false;
 }
 
-static bool contains(const struct range *a, const struct range *b)
+static bool contains(const struct place_request_range *a, const struct place_request_range *b)
 {
 	return a->key == b->key && a->addr <= b->addr && b->addr - a->addr + b->len <= a->len;
 }
 
 /* r is behind all ranges, or was added when its packet was found to be missing. */
-static void add_range(const struct xt_qp *qp, struct xt_known *k, const struct range *r)
+static void place_request_add_range(const struct xt_qp *qp, struct xt_known *k,
+				    const struct place_request_range *r)
 {
 	prune(qp, k);
 	for (uint32_t i = 0; i < k->ranges; i++)
@@ -95,18 +97,18 @@ static void add_range(const struct xt_qp *qp, struct xt_known *k, const struct r
 }
 
 /* The bytes of a packet of the message */
-static struct range range_of(const struct xt_qp *qp, const struct xt_known *k, uint32_t psn,
-			     uint32_t len)
+static struct place_request_range range_of(const struct xt_qp *qp, const struct xt_known *k,
+					   uint32_t psn, uint32_t len)
 {
 	uint64_t off = (uint64_t)(psn - k->start) << qp->mtu_shift;
 
-	return (struct range){ k->to.addr + off, len, k->to.lkey, psn, psn };
+	return (struct place_request_range){ k->to.addr + off, len, k->to.lkey, psn, psn };
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */
 
 /* Begins at the expected packet. */
-static void begin(const struct xt_qp *qp, struct xt_known *k)
+static void place_request_begin(const struct xt_qp *qp, struct xt_known *k)
 {
 	const struct xt_responder *resp = &qp->resp;
 	const struct xt_receive *rq = &qp->rq;
@@ -141,7 +143,7 @@ static struct xt_known *known_of(struct xt_qp *qp)
 			return NULL;
 		xt_kept_put_in(qp, list, &k->head);
 	}
-	begin(qp, k);
+	place_request_begin(qp, k);
 	return k;
 }
 
@@ -149,7 +151,8 @@ static struct xt_known *known_of(struct xt_qp *qp)
  * Returns false if the WRITE will be refused. Its whole range is checked before the first byte
  * (IBTA 9.7.4.1.5).
  */
-static bool begin_write(const struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx)
+static bool place_request_begin_write(const struct xt_qp *qp, struct xt_known *k,
+				      const struct xt_rx *rx)
 {
 	struct xr_reth reth;
 	struct xr_key_use use;
@@ -166,8 +169,8 @@ static bool begin_write(const struct xt_qp *qp, struct xt_known *k, const struct
 	return xt_resp_permits(qp, &use, &at);
 }
 
-static void begin_message(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
-			  uint32_t psn)
+static void place_request_begin_message(struct xt_qp *qp, struct xt_known *k,
+					const struct xt_rx *rx, uint32_t psn)
 {
 	k->start = psn;
 	k->kind = xt_op_kinds[rx->opcode];
@@ -175,7 +178,7 @@ static void begin_message(struct xt_qp *qp, struct xt_known *k, const struct xt_
 	if (k->kind == XT_KIND_SEND)
 		k->lost = !k->counted || !xt_rq_peek(qp, k->receive, &k->to);
 	else
-		k->lost = k->kind != XT_KIND_WRITE || !begin_write(qp, k, rx);
+		k->lost = k->kind != XT_KIND_WRITE || !place_request_begin_write(qp, k, rx);
 }
 
 /* immediate: a WRITE has immediate data, with which it takes a receive */
@@ -186,10 +189,10 @@ static void end_message(struct xt_known *k, bool immediate)
 }
 
 /* One packet is missing before rx. It is of the same message, or ends the one before. */
-static void skip(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx)
+static void place_request_skip(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx)
 {
 	bool start = rx->flags & XR_OPF_START;
-	struct range r;
+	struct place_request_range r;
 
 	/* a message of one packet and of any kind, or the packet with the address of a WRITE */
 	if (k->ended && (start || xt_op_kinds[rx->opcode] != XT_KIND_SEND)) {
@@ -197,9 +200,9 @@ static void skip(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx)
 		return;
 	}
 	if (k->ended)
-		begin_message(qp, k, rx, k->end);
+		place_request_begin_message(qp, k, rx, k->end);
 	r = range_of(qp, k, k->end, qp->mtu);
-	add_range(qp, k, &r);
+	place_request_add_range(qp, k, &r);
 	if (!start)
 		return;
 	k->counted &= k->kind == XT_KIND_SEND; /* a WRITE may have immediate data */
@@ -207,14 +210,15 @@ static void skip(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx)
 }
 
 /* rx is the next packet. */
-static void pass(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx, uint32_t psn)
+static void place_request_pass(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
+			       uint32_t psn)
 {
 	bool start = rx->flags & XR_OPF_START;
 
 	if (start != k->ended || (!start && xt_op_kinds[rx->opcode] != k->kind))
 		k->lost = true;
 	else if (start)
-		begin_message(qp, k, rx, psn);
+		place_request_begin_message(qp, k, rx, psn);
 	if (rx->flags & XR_OPF_END)
 		end_message(k, rx->flags & XR_EXT_IMMDT);
 	k->end = psn + 1;
@@ -233,9 +237,9 @@ static bool follow(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
 	if (missing < 0)
 		return k->kind != XT_KIND_NONE && xt_diff(psn, k->start) >= 0;
 	if (missing)
-		skip(qp, k, rx);
+		place_request_skip(qp, k, rx);
 	if (!k->lost)
-		pass(qp, k, rx, psn);
+		place_request_pass(qp, k, rx, psn);
 	return !k->lost;
 }
 
@@ -270,8 +274,8 @@ static bool place_send(struct xt_qp *qp, const struct xt_known *k, const struct 
 	return off + rx->len <= length && xt_scatter_mapped(&l, off, rx);
 }
 
-static bool place(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
-		  const struct range *r)
+static bool rc_place(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
+		     const struct place_request_range *r)
 {
 	uint64_t off = (uint64_t)(r->first - k->start) << qp->mtu_shift;
 
@@ -283,7 +287,7 @@ static bool place(struct xt_qp *qp, struct xt_known *k, const struct xt_rx *rx,
 bool xt_place_request(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_known *k;
-	struct range r;
+	struct place_request_range r;
 
 	/* earlier writes of a program's private memory come first */
 	if (qp->info.type == XR_QPT_XRC_RECV || xt_posted(&qp->accesses, XT_RESPONDER))
@@ -292,9 +296,9 @@ bool xt_place_request(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 	if (!k || !follow(qp, k, rx, psn))
 		return false;
 	r = range_of(qp, k, psn, rx->len);
-	if (place(qp, k, rx, &r))
+	if (rc_place(qp, k, rx, &r))
 		return true;
-	add_range(qp, k, &r);
+	place_request_add_range(qp, k, &r);
 	return false;
 }
 

@@ -114,7 +114,7 @@ void xt_req_check_drained(struct xt_qp *qp)
 enum gate { GATE_OPEN, GATE_WAIT, GATE_CAPPED };
 
 /* PSNs of a packet that is sent again */
-static uint32_t span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
+static uint32_t requester_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
 {
 	return w->kind == XT_KIND_READ ? xt_req_read_span(qp, w, psn) : 1;
 }
@@ -139,7 +139,7 @@ static uint32_t next_span(const struct xt_qp *qp, const struct xt_swqe *w, bool 
 	const struct xt_requester *r = &qp->req;
 
 	if (!large || w->kind == XT_KIND_READ || r->next != r->max || !has_credit(r, w))
-		return span(qp, w, r->next);
+		return requester_span(qp, w, r->next);
 	return xt_large_packets(qp, w->psn + w->npsn - 1 - r->next);
 }
 
@@ -270,7 +270,7 @@ static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, uint32_t n, 
 }
 
 /* Builds a packet except for AckReq. */
-static bool build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+static bool requester_build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
 	const struct xt_swqe *w = xt_swqe(qp, at->index);
 
@@ -288,7 +288,7 @@ static bool build_next(struct xt_qp *qp, struct xt_swqe *w, uint32_t n, struct x
 	struct xt_requester *r = &qp->req;
 	const struct xt_cursor at = { qp->sq.cur, r->next, n };
 
-	if (!build(qp, &at, p))
+	if (!requester_build(qp, &at, p))
 		return false;
 	if (xt_kind_of(w)->response == XT_RESPONSE_ACK)
 		p->ackreq = needs_ackreq(qp, w, n, budget);
@@ -327,7 +327,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, uint32_t n, const st
 /*
  * Widens the PSN window of the XDP program before the packet is sent, so that its response passes.
  */
-static void announce(struct xt_qp *qp, uint32_t n)
+static void requester_announce(struct xt_qp *qp, uint32_t n)
 {
 	uint32_t next = qp->req.next + n;
 
@@ -353,7 +353,7 @@ static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at, bool 
 	const struct xt_swqe *w = xt_swqe(qp, at->index);
 	struct xt_packet p;
 
-	if (!build(qp, at, &p)) {
+	if (!requester_build(qp, at, &p)) {
 		if (!w->error.status)
 			return AGAIN_WAITS;
 		/* fails when all earlier ones have completed */
@@ -496,7 +496,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			large = false;
 			continue;
 		}
-		announce(qp, n);
+		requester_announce(qp, n);
 		if (!xt_send(qp, &p)) {
 			large = p.packets == 1;
 			if (!large)

@@ -25,7 +25,7 @@
 
 /* ---- the timer ------------------------------------------------------------------------- */
 
-static void charge(struct xt_qp *qp)
+static void resend_charge(struct xt_qp *qp)
 {
 	uint32_t inflight = qp->req.stalled ? 0 : qp->req.next - qp->req.unacked;
 
@@ -86,7 +86,7 @@ void xt_req_update(struct xt_qp *qp, bool progress)
 {
 	struct xt_requester *r = &qp->req;
 
-	charge(qp);
+	resend_charge(qp);
 	if (r->next == r->unacked) {
 		if (r->wait == XT_WAIT_ACK) {
 			r->wait = XT_WAIT_NONE;
@@ -118,7 +118,7 @@ void xt_req_go_back(struct xt_qp *qp)
 		r->wait = XT_WAIT_NONE;
 		xt_timer_set_retry(qp, XT_NEVER);
 	}
-	charge(qp);
+	resend_charge(qp);
 	xt_activate(qp);
 }
 
@@ -221,7 +221,7 @@ static bool may_resend(struct xt_qp *qp, bool asked)
  * number of packets to be sent again follows from what happens: it doubles while the next one turns
  * out to be missing, and is 1 again when the peer turns out to have kept that, but not all others.
  */
-static void lost(struct xt_qp *qp, bool asked)
+static void resend_lost(struct xt_qp *qp, bool asked)
 {
 	struct xt_requester *r = &qp->req;
 	uint32_t in_flight = r->next - r->unacked;
@@ -242,7 +242,7 @@ static void lost(struct xt_qp *qp, bool asked)
 void xt_req_lost(struct xt_qp *qp)
 {
 	xt_rtt_lost(qp);
-	lost(qp, true);
+	resend_lost(qp, true);
 }
 
 void xt_req_acked(struct xt_qp *qp)
@@ -265,7 +265,7 @@ void xt_req_acked(struct xt_qp *qp)
 void xt_req_check_rest(struct xt_qp *qp)
 {
 	if (!qp->req.resend && xt_diff(qp->req.horizon, qp->req.unacked) > 0)
-		lost(qp, false);
+		resend_lost(qp, false);
 }
 
 void xt_req_executed(struct xt_qp *qp, uint32_t psn)
@@ -319,7 +319,7 @@ static bool waits_for_memory(const struct xt_qp *qp)
  * Asks for a response that is overdue by sending the oldest packet again. That costs no retry, as
  * the timeout that the program has set has not expired.
  */
-static void probe(struct xt_qp *qp)
+static void resend_probe(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
@@ -337,15 +337,15 @@ static void probe(struct xt_qp *qp)
 }
 
 /* The timer has expired before the timeout of the program. */
-static void overdue(struct xt_qp *qp)
+static void resend_overdue(struct xt_qp *qp)
 {
 	uint64_t now = qp->engine->now;
 
 	if (now >= qp->req.probe_at)
-		probe(qp);
+		resend_probe(qp);
 	if (now >= qp->req.stall_at) {
 		qp->req.stalled = true;
-		charge(qp);
+		resend_charge(qp);
 	}
 	set_timer(qp);
 }
@@ -368,7 +368,7 @@ void xt_req_timeout(struct xt_qp *qp)
 		return;
 	}
 	if (qp->engine->now < qp->req.ack_deadline) {
-		overdue(qp);
+		resend_overdue(qp);
 		return;
 	}
 	XT_QP_COUNT(qp, timeouts, 1);

@@ -140,7 +140,7 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 }
 
 /* As out_of_sequence(), for a request whose loss is simulated. */
-static void lose(struct xt_qp *qp)
+static void responder_lose(struct xt_qp *qp)
 {
 	if (xt_diff(qp->resp.epsn, qp->resp.seen) >= 0)
 		qp->resp.seen = qp->resp.epsn + 1;
@@ -148,8 +148,8 @@ static void lose(struct xt_qp *qp)
 }
 
 /* Executes a request, or refuses it as a test says. */
-static enum xt_outcome execute(struct xt_qp *qp, const struct xt_rx *rx,
-			       const struct xt_request *rq, struct xt_result *res)
+static enum xt_outcome responder_execute(struct xt_qp *qp, const struct xt_rx *rx,
+					 const struct xt_request *rq, struct xt_result *res)
 {
 	const struct xt_inject *refusal = &rx->frame->refusal;
 
@@ -176,7 +176,7 @@ static void not_ready(struct xt_qp *qp, const struct xt_inject *refusal)
  * Returns true if the request is lost for a test. A request that waits for memory is handled again,
  * so the answer of the host is kept with it.
  */
-static bool is_lost(const struct xt_qp *qp, struct xt_frame *frame)
+static bool responder_is_lost(const struct xt_qp *qp, struct xt_frame *frame)
 {
 	const struct xt_engine *e = qp->engine;
 	struct xt_inject *refusal = &frame->refusal;
@@ -237,11 +237,11 @@ bool xt_responder_rx(struct xt_qp *qp, struct xt_rx *rx)
 		xt_resp_duplicate(qp, &rq, xt_op_kinds[rq.op], resp->epsn + ahead);
 		return true;
 	}
-	if (__builtin_expect(is_lost(qp, rx->frame), false)) {
-		lose(qp);
+	if (__builtin_expect(responder_is_lost(qp, rx->frame), false)) {
+		responder_lose(qp);
 		return true;
 	}
-	outcome = execute(qp, rx, &rq, &res);
+	outcome = responder_execute(qp, rx, &rq, &res);
 	xt_resp_finish_put(&put, outcome);
 	switch (outcome) {
 	case XT_ACCEPTED:

@@ -48,7 +48,7 @@ static struct xt_rd *find_rd(struct xt_qp *qp, uint32_t psn, enum xt_wr_kind kin
  * Sends response packets of an entry again, unless they are still to be sent anyway. If too many
  * are to be sent again, the peer has to repeat its request once more.
  */
-static void repeat(struct xt_qp *qp, const struct xt_repeat *again)
+static void responses_repeat(struct xt_qp *qp, const struct xt_repeat *again)
 {
 	struct xt_responder *resp = &qp->resp;
 	int32_t ahead = xt_diff(again->index, resp->rd_cur);
@@ -80,7 +80,7 @@ static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32
 	off = (uint64_t)again.first << qp->mtu_shift;
 	if (rq->rkey == rd->rkey && rq->va == rd->va + off && rq->total <= rd->len - off &&
 	    (again.end == rd->npsn) == (rq->total == rd->len - off))
-		repeat(qp, &again);
+		responses_repeat(qp, &again);
 }
 
 void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind,
@@ -94,7 +94,7 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 	else if (kind == XT_KIND_READ)
 		duplicate_read(qp, rq, psn);
 	else if (find_rd(qp, psn, kind, &again.index))
-		repeat(qp, &again);
+		responses_repeat(qp, &again);
 }
 
 /* ---- scheduling ---------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, uint3
 }
 
 /* Returns true if all data of a READ is in one segment that must be waited for. */
-static bool waits(struct xt_qp *qp, const struct xt_rd *rd, struct xt_mem_at *at)
+static bool responses_waits(struct xt_qp *qp, const struct xt_rd *rd, struct xt_mem_at *at)
 {
 	struct xr_key_use use = {
 		.key = rd->rkey,
@@ -264,14 +264,14 @@ static bool waits(struct xt_qp *qp, const struct xt_rd *rd, struct xt_mem_at *at
 }
 
 /* Returns false if the next READ cannot be read ahead, by one access. */
-static bool fetch_read(struct xt_qp *qp, struct xt_reads *ahead)
+static bool responses_fetch_read(struct xt_qp *qp, struct xt_reads *ahead)
 {
 	const struct xt_rd *rd = xt_rd_at(qp, ahead->item);
 	struct xt_mem_at at;
 
 	if (rd->kind != XT_KIND_READ || !rd->len)
 		return true;
-	return rd->len <= XT_MEM_IO_MAX && waits(qp, rd, &at) &&
+	return rd->len <= XT_MEM_IO_MAX && responses_waits(qp, rd, &at) &&
 	       xt_mem_fetch(ahead, ahead->item, at.mem, at.off, rd->len);
 }
 
@@ -279,7 +279,7 @@ static bool fetch_read(struct xt_qp *qp, struct xt_reads *ahead)
  * Reads the payload of the READs behind the current one ahead. Their keys are checked again when
  * their turn comes. READs are executed in order, so none is read ahead of an earlier one.
  */
-static void read_ahead(struct xt_qp *qp)
+static void responses_read_ahead(struct xt_qp *qp)
 {
 	struct xt_reads *ahead = &qp->accesses.reads[XT_READS_RESPOND_AHEAD];
 	struct xt_responder *resp = &qp->resp;
@@ -289,14 +289,15 @@ static void read_ahead(struct xt_qp *qp)
 	    !xt_reads_look_ahead(ahead, resp->rd_cur, resp->rd_tail) ||
 	    !xt_reads_may_fetch(ahead, resp->rd_tail) ||
 	    !xt_reads_all(&qp->accesses.reads[XT_READS_RESPOND], resp->rd_cur) ||
-	    !waits(qp, xt_rd_at(qp, resp->rd_cur), &at))
+	    !responses_waits(qp, xt_rd_at(qp, resp->rd_cur), &at))
 		return;
-	while (xt_reads_may_fetch(ahead, resp->rd_tail) && fetch_read(qp, ahead))
+	while (xt_reads_may_fetch(ahead, resp->rd_tail) && responses_fetch_read(qp, ahead))
 		ahead->item++;
 }
 
 /* packets: in one frame */
-static uint8_t response_opcode(const struct xt_rd *rd, const struct xt_repeat *at, uint32_t packets)
+static uint8_t responses_response_opcode(const struct xt_rd *rd, const struct xt_repeat *at,
+					 uint32_t packets)
 {
 	bool first = at->next == at->first, last = at->next + packets == at->end;
 
@@ -323,8 +324,8 @@ static bool repeats(struct xt_qp *qp)
  * at: what was sent. A repetition may overtake the first responses to the same READ. The peer then
  * counts the READ as complete, and may send another one in its place.
  */
-static void next_response(struct xt_qp *qp, const struct xt_repeat *at, const struct xt_rd *rd,
-			  uint32_t packets)
+static void responses_next_response(struct xt_qp *qp, const struct xt_repeat *at,
+				    const struct xt_rd *rd, uint32_t packets)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xt_repeat *again = xt_repeat_at(qp, resp->repeat_head);
@@ -379,13 +380,13 @@ static uint32_t send_large_response(struct xt_qp *qp, const struct xt_repeat *at
 
 	if (n <= 1)
 		return n;
-	xt_packet_init(&p, response_opcode(rd, at, n), rd->psn + at->next);
+	xt_packet_init(&p, responses_response_opcode(rd, at, n), rd->psn + at->next);
 	p.packets = n;
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), qp->resp.msn);
 	if (gather_response(qp, at->index, at->next, n, &p.payload) != GATHERED || !xt_send(qp, &p))
 		return 1;
-	next_response(qp, at, rd, n);
+	responses_next_response(qp, at, rd, n);
 	return n;
 }
 
@@ -409,7 +410,7 @@ static enum sent send_response(struct xt_qp *qp, uint32_t *packets)
 	*packets = at == &fresh ? send_large_response(qp, at) : 1;
 	if (*packets != 1)
 		return *packets ? SENT : SENT_LATER;
-	xt_packet_init(&p, response_opcode(rd, at, 1), rd->psn + at->next);
+	xt_packet_init(&p, responses_response_opcode(rd, at, 1), rd->psn + at->next);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
 	qp->accesses.reads[XT_READS_RESPOND].repeats = at != &fresh;
@@ -417,7 +418,7 @@ static enum sent send_response(struct xt_qp *qp, uint32_t *packets)
 		nak = gather_response(qp, at->index, at->next, 1, &p.payload);
 	if (__builtin_expect(qp->accesses.reads[XT_READS_RESPOND].used, false) && nak < 0 &&
 	    at == &fresh)
-		read_ahead(qp);
+		responses_read_ahead(qp);
 	if (nak >= 0) {
 		if (!drop_repetition(resp))
 			refuse_response(qp, p.psn, nak);
@@ -429,7 +430,7 @@ static enum sent send_response(struct xt_qp *qp, uint32_t *packets)
 		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
 		return SENT_NOT;
-	next_response(qp, at, rd, 1);
+	responses_next_response(qp, at, rd, 1);
 	return SENT;
 }
 

@@ -63,7 +63,7 @@ static void add_sample(struct xt_rtt *t, uint32_t ns)
 		smooth(&t->usual, &t->deviation, ns);
 }
 
-static uint64_t overdue(const struct xt_rtt *t)
+static uint64_t rtt_overdue(const struct xt_rtt *t)
 {
 	uint64_t ns = 4ull * t->least;
 
@@ -88,7 +88,7 @@ static void back_off(struct xt_rtt *t, uint64_t ns)
 
 static void end_backoff(struct xt_rtt *t, uint64_t ns)
 {
-	if (t->backoff && ns > overdue(t)) {
+	if (t->backoff && ns > rtt_overdue(t)) {
 		t->least = (uint32_t)ns;
 		t->usual = 0;
 	}
@@ -118,7 +118,7 @@ void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
 
 uint64_t xt_rtt_overdue(const struct xt_qp *qp)
 {
-	return overdue(&qp->rtt) + qp->rtt.backoff;
+	return rtt_overdue(&qp->rtt) + qp->rtt.backoff;
 }
 
 uint64_t xt_rtt_late(const struct xt_qp *qp)

@@ -5,7 +5,7 @@
 
 #include "daemon/transport/qp.h"
 
-static bool has(const struct xt_sent *s, uint32_t psn)
+static bool sent_has(const struct xt_sent *s, uint32_t psn)
 {
 	return psn - s->psn < s->end - s->psn;
 }
@@ -18,7 +18,7 @@ struct xt_sent *xt_sent_find(struct xt_sent_log *l, uint32_t psn, uint32_t end)
 	return NULL;
 }
 
-static void drop(struct xt_sent_log *l, struct xt_sent *s)
+static void sent_drop(struct xt_sent_log *l, struct xt_sent *s)
 {
 	memmove(s, s + 1, (size_t)(&l->sent[l->count--] - (s + 1)) * sizeof(*s));
 }
@@ -29,7 +29,7 @@ static bool is_message(const struct xt_sent *s)
 }
 
 /* If a part of the last record is answered, what follows is not of the same order. */
-static bool continues(const struct xt_sent *last, const struct xt_sent *s, uint32_t unacked)
+static bool sent_continues(const struct xt_sent *last, const struct xt_sent *s, uint32_t unacked)
 {
 	return is_message(last) && is_message(s) && last->end == s->psn && last->next == s->next &&
 	       !last->passed && xt_diff(last->psn, unacked) >= 0;
@@ -41,19 +41,19 @@ void xt_sent_add(struct xt_sent_log *l, struct xt_sent *old, const struct xt_sen
 	struct xt_sent *last;
 
 	if (old)
-		drop(l, old);
+		sent_drop(l, old);
 	last = l->count ? &l->sent[l->count - 1] : NULL;
-	if (last && continues(last, s, unacked)) {
+	if (last && sent_continues(last, s, unacked)) {
 		last->end = s->end;
 		last->at = s->at;
 		return;
 	}
 	if (l->count == XT_SENT)
-		drop(l, l->sent);
+		sent_drop(l, l->sent);
 	l->sent[l->count++] = *s;
 }
 
-static void pass(struct xt_sent_log *l, uint32_t n)
+static void sent_pass(struct xt_sent_log *l, uint32_t n)
 {
 	while (n--)
 		l->sent[n].passed = true;
@@ -64,9 +64,9 @@ void xt_sent_answered(struct xt_sent_log *l, uint32_t psn)
 	for (uint32_t i = l->count; i--;) {
 		bool by_new = l->sent[i].read && xt_diff(psn, l->sent[i].next) >= 0;
 
-		if (!by_new && !has(&l->sent[i], psn))
+		if (!by_new && !sent_has(&l->sent[i], psn))
 			continue;
-		pass(l, i + by_new);
+		sent_pass(l, i + by_new);
 		return;
 	}
 }
@@ -91,7 +91,7 @@ struct xt_acked xt_sent_acked(struct xt_sent_log *l, uint32_t unacked)
 		};
 		if (s.probe && !acked.dropped)
 			continue;
-		pass(l, left);
+		sent_pass(l, left);
 		if (more)
 			acked.horizon = s.next;
 	}

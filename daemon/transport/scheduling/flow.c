@@ -49,7 +49,7 @@ static void schedule(struct xt_flow *f)
 }
 
 /* Notes that the flow is active now. */
-static void note(struct xt_flow *f)
+static void flow_note(struct xt_flow *f)
 {
 	struct xt_last_flow *last = f->engine->last;
 
@@ -75,7 +75,7 @@ void xt_flow_received(struct xt_flow *f)
 {
 	struct xt_engine *e = f->engine;
 
-	note(f);
+	flow_note(f);
 	if (e->received && e->received != f)
 		compete(e);
 	e->received = f;
@@ -188,7 +188,7 @@ struct xt_flow *xt_flow_turn(struct xt_engine *e)
 		if (xt_flow_rest(f))
 			continue;
 		if (f->deficit > 0) {
-			note(f);
+			flow_note(f);
 			return f;
 		}
 		f->deficit += XT_QUANTUM;

@@ -49,7 +49,7 @@ void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t
 }
 
 /* The caller may be another engine, or the control thread while the worker is paused. */
-static void fail(struct xt_qp *qp, bool by_engine)
+static void state_fail(struct xt_qp *qp, bool by_engine)
 {
 	struct xt_engine *e = qp->engine;
 
@@ -65,13 +65,13 @@ void xt_qp_error(struct xt_qp *qp, bool by_engine)
 	if (qp->info.state == XR_QPS_ERR)
 		return;
 	xt_qp_store_state(qp, XR_QPS_ERR);
-	fail(qp, by_engine);
+	state_fail(qp, by_engine);
 }
 
 void xt_qp_sq_error(struct xt_qp *qp)
 {
 	xt_qp_store_state(qp, XR_QPS_SQE);
-	fail(qp, true);
+	state_fail(qp, true);
 }
 
 void xt_qp_fatal(struct xt_qp *qp)

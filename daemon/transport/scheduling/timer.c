@@ -15,24 +15,24 @@
 #define PER_CHUNK 1024
 #define CORRECTIONS 64 /* of entries at once */
 
-static struct xt_heap_entry *entry(const struct xt_heap *h, uint32_t slot)
+static struct xt_heap_entry *timer_entry(const struct xt_heap *h, uint32_t slot)
 {
 	return &h->chunk[slot / PER_CHUNK][slot % PER_CHUNK];
 }
 
-static void place(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
+static void timer_place(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
-	*entry(h, slot) = t;
+	*timer_entry(h, slot) = t;
 	t.timer->slot = slot;
 }
 
 static void sift_up(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
-	while (slot && entry(h, (slot - 1) / CHILDREN)->when > t.when) {
-		place(h, slot, *entry(h, (slot - 1) / CHILDREN));
+	while (slot && timer_entry(h, (slot - 1) / CHILDREN)->when > t.when) {
+		timer_place(h, slot, *timer_entry(h, (slot - 1) / CHILDREN));
 		slot = (slot - 1) / CHILDREN;
 	}
-	place(h, slot, t);
+	timer_place(h, slot, t);
 }
 
 static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
@@ -45,24 +45,24 @@ static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 			break;
 		last = best + CHILDREN < h->count ? best + CHILDREN : h->count;
 		for (child = best + 1; child < last; child++)
-			if (entry(h, child)->when < entry(h, best)->when)
+			if (timer_entry(h, child)->when < timer_entry(h, best)->when)
 				best = child;
-		if (entry(h, best)->when >= t.when)
+		if (timer_entry(h, best)->when >= t.when)
 			break;
-		place(h, slot, *entry(h, best));
+		timer_place(h, slot, *timer_entry(h, best));
 		slot = best;
 	}
-	place(h, slot, t);
+	timer_place(h, slot, t);
 }
 
 static void heap_remove(struct xt_heap *h, uint32_t slot)
 {
-	struct xt_heap_entry last = *entry(h, --h->count);
+	struct xt_heap_entry last = *timer_entry(h, --h->count);
 
-	entry(h, slot)->timer->slot = XT_NO_TIMER;
+	timer_entry(h, slot)->timer->slot = XT_NO_TIMER;
 	if (slot == h->count)
 		return;
-	if (slot && last.when < entry(h, (slot - 1) / CHILDREN)->when)
+	if (slot && last.when < timer_entry(h, (slot - 1) / CHILDREN)->when)
 		sift_up(h, slot, last);
 	else
 		sift_down(h, slot, last);
@@ -124,7 +124,7 @@ static void heap_set(struct xt_heap *h, void *owner, struct xt_timer *t, uint64_
 		return;
 	if (t->slot == XT_NO_TIMER)
 		sift_up(h, h->count++, new);
-	else if (deadline < entry(h, t->slot)->when)
+	else if (deadline < timer_entry(h, t->slot)->when)
 		sift_up(h, t->slot, new);
 }
 
@@ -170,7 +170,7 @@ static bool refresh_first(struct xt_heap *h)
 	struct xt_heap_entry t;
 
 	for (unsigned n = CORRECTIONS; h->count && n; n--) {
-		t = *entry(h, 0);
+		t = *timer_entry(h, 0);
 		if (t.when == t.timer->deadline)
 			return true;
 		if (t.timer->deadline == XT_NEVER) {
@@ -183,15 +183,15 @@ static bool refresh_first(struct xt_heap *h)
 	return h->count;
 }
 
-static void *expired(struct xt_heap *h, uint64_t now)
+static void *timer_expired(struct xt_heap *h, uint64_t now)
 {
 	struct xt_heap_entry t;
 
 	/* entries whose time has not come need no correction yet */
-	while (h->count && entry(h, 0)->when <= now) {
-		if (!refresh_first(h) || entry(h, 0)->when > now)
+	while (h->count && timer_entry(h, 0)->when <= now) {
+		if (!refresh_first(h) || timer_entry(h, 0)->when > now)
 			return NULL;
-		t = *entry(h, 0);
+		t = *timer_entry(h, 0);
 		if (t.when != t.timer->deadline)
 			return NULL;
 		t.timer->deadline = XT_NEVER;
@@ -203,23 +203,23 @@ static void *expired(struct xt_heap *h, uint64_t now)
 
 struct xt_qp *xt_timer_expired_retry(struct xt_engine *e, uint64_t now)
 {
-	return expired(&e->retry_timers, now);
+	return timer_expired(&e->retry_timers, now);
 }
 
 struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now)
 {
-	return expired(&e->rate_timers, now);
+	return timer_expired(&e->rate_timers, now);
 }
 
 struct xt_cq *xt_timer_expired_event(struct xt_engine *e, uint64_t now)
 {
-	return expired(&e->event_timers, now);
+	return timer_expired(&e->event_timers, now);
 }
 
 static void sooner(struct xt_heap *h, uint64_t *next)
 {
-	if (refresh_first(h) && entry(h, 0)->when < *next)
-		*next = entry(h, 0)->when;
+	if (refresh_first(h) && timer_entry(h, 0)->when < *next)
+		*next = timer_entry(h, 0)->when;
 }
 
 uint64_t xt_timer_next(struct xt_engine *e)

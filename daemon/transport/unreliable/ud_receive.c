@@ -41,7 +41,8 @@ static uint8_t header_type(const struct xt_datagram *d)
 }
 
 /* write: posted write with which the receive completes; NULL: all data is in memory */
-static void complete_receive(struct xt_qp *qp, const struct xt_datagram *d, struct xt_mem_io *write)
+static void unreliable_complete_receive(struct xt_qp *qp, const struct xt_datagram *d,
+					struct xt_mem_io *write)
 {
 	struct xr_cqe cqe = {
 		.status = IBV_WC_SUCCESS,
@@ -99,8 +100,8 @@ static enum xt_side scatter(struct xt_qp *qp, struct xt_datagram *d, struct xt_w
 }
 
 /* The data of a datagram is in memory, or on its way. */
-static enum xt_outcome received(struct xt_qp *qp, const struct xt_datagram *d, enum xt_side side,
-				const struct xt_wc_error *error)
+static enum xt_outcome ud_receive_received(struct xt_qp *qp, const struct xt_datagram *d,
+					   enum xt_side side, const struct xt_wc_error *error)
 {
 	struct xt_mem_io *write;
 	enum xt_outcome outcome;
@@ -112,7 +113,7 @@ static enum xt_outcome received(struct xt_qp *qp, const struct xt_datagram *d, e
 	if (side == XT_SIDE_NONE) {
 		outcome = xt_resp_may_complete(qp, d->src.put, d->posted, qp->rq_ring, &write);
 		if (outcome == XT_ACCEPTED)
-			complete_receive(qp, d, write);
+			unreliable_complete_receive(qp, d, write);
 		return outcome;
 	}
 	/* receives complete in order */
@@ -148,7 +149,7 @@ static enum xt_outcome try_deliver(struct xt_qp *qp, struct xt_datagram *d,
 	}
 	if (take != XT_TAKE_BAD)
 		side = d->posted ? XT_SIDE_NONE : scatter(qp, d, error);
-	return received(qp, d, side, error);
+	return ud_receive_received(qp, d, side, error);
 }
 
 /* Returns XT_NOT_NOW if it must be held. */
@@ -176,7 +177,8 @@ struct held_datagram {
 	uint8_t data[];
 };
 
-static enum xt_side hold(struct xt_qp *qp, const struct xt_datagram *d, struct xt_wc_error *error)
+static enum xt_side ud_receive_hold(struct xt_qp *qp, const struct xt_datagram *d,
+				    struct xt_wc_error *error)
 {
 	uint32_t len = d->posted ? 0 : d->len;
 	struct held_datagram *item;
@@ -235,7 +237,7 @@ enum xt_side xt_ud_deliver(struct xt_qp *qp, struct xt_datagram *d, struct xt_wc
 			return XT_SIDE_SOURCE;
 		d->src = (struct xt_source){ .seg = payload.seg };
 	}
-	return hold(qp, d, error);
+	return ud_receive_hold(qp, d, error);
 }
 
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)

@@ -18,10 +18,10 @@
 #include "ud.h"
 #include "unreliable.h"
 
-enum step { STEP_ON, STEP_BUSY, STEP_WAIT };
+enum ud_send_step { STEP_ON, STEP_BUSY, STEP_WAIT };
 
-static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct xt_ah *ah,
-		  struct xt_packet *p)
+static void ud_send_build(const struct xt_qp *qp, const struct xt_swqe *w, const struct xt_ah *ah,
+			  struct xt_packet *p)
 {
 	struct xr_deth deth = { htobe32(w->remote_qkey), htobe32(qp->info.qpn) };
 
@@ -39,7 +39,7 @@ static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct 
 }
 
 /* Collects the payload. Sets w->error if its memory cannot be read. */
-static enum step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static enum ud_send_step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	bool gathered = xt_gather(qp, qp->sq.retired, 0, w->length, &p->payload, &w->error);
 
@@ -50,9 +50,9 @@ static enum step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p
 	return w->error.status ? STEP_ON : STEP_WAIT;
 }
 
-static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static enum ud_send_step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
-	enum step step = gather(qp, w, p);
+	enum ud_send_step step = gather(qp, w, p);
 
 	if (step != STEP_ON || w->error.status)
 		return step;
@@ -76,7 +76,8 @@ static void wake_receiver(const struct xt_qp *qp, const struct xt_qp *to)
  * Delivers the datagram to a QP of this daemon, whose engine the caller has entered. The payload
  * was collected before, unless it is mapped.
  */
-static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, struct xt_qp *to)
+static void unreliable_send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p,
+				 struct xt_qp *to)
 {
 	struct xt_datagram d = {
 		.src = { .qp = qp, .index = qp->sq.retired },
@@ -109,11 +110,11 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
  * Sends to a QP of this device. If there is none, the send still completes with success. QPNs that
  * no engine here has may be those of programs that share the addresses.
  */
-static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static enum ud_send_step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->sq.retired);
-	enum step step;
+	enum ud_send_step step;
 
 	if (!peer && qp->engine->tuning.shares_addresses)
 		return send_wire(qp, w, p);
@@ -131,7 +132,7 @@ static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 		return STEP_BUSY;
 	if (__builtin_expect(qp->engine->show_len, 0))
 		xt_show_datagram(qp, p, qp->sq.retired);
-	send_copy(qp, w, p, peer);
+	unreliable_send_copy(qp, w, p, peer);
 	xt_engine_leave(qp->engine, peer->engine);
 	return STEP_ON;
 }
@@ -169,15 +170,15 @@ static void send_copies(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p
 	for (i = 0; i < g->members && !w->error.status; i++) {
 		to = xt_group_qp(g, i);
 		if (to && to != qp)
-			send_copy(qp, w, p, to);
+			unreliable_send_copy(qp, w, p, to);
 	}
 }
 
-static enum step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static enum ud_send_step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_engine *e = qp->engine;
 	const struct xt_group *g = xt_group_find(e->shared->groups, &p->ah->path.dgid);
-	enum step step;
+	enum ud_send_step step;
 
 	if (!g || p->dqpn != XR_MULTICAST_QPN || p->ah->path.self)
 		return send_wire(qp, w, p);
@@ -190,18 +191,18 @@ static enum step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 	return step;
 }
 
-static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
+static enum ud_send_step send_one(struct xt_qp *qp, struct xt_swqe *w)
 {
 	const struct xt_ah *ah = xt_ah_get(qp->ahs, w->ah);
 	struct xt_packet p;
-	enum step step;
+	enum ud_send_step step;
 
 	/* destroyed since the work request was checked */
 	if (!ah) {
 		w->error = (struct xt_wc_error){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH };
 		return STEP_ON;
 	}
-	build(qp, w, ah, &p);
+	ud_send_build(qp, w, ah, &p);
 	if (ah->path.loopback)
 		step = send_loopback(qp, w, &p);
 	else
@@ -213,7 +214,7 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 
 uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
-	enum step step = STEP_ON;
+	enum ud_send_step step = STEP_ON;
 	struct xt_swqe *w;
 	uint32_t cost;
 

@@ -46,7 +46,7 @@ void xt_ahs_free(struct xt_ahs *t)
 	free(t);
 }
 
-static int grow(struct xt_ahs *t, uint32_t handles)
+static int ah_grow(struct xt_ahs *t, uint32_t handles)
 {
 	struct index *old = t->index, *new;
 	uint32_t n = old ? old->handles : FEWEST;
@@ -70,7 +70,7 @@ int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_p
 {
 	struct xt_ah *ah;
 
-	if (grow(t, handle + 1))
+	if (ah_grow(t, handle + 1))
 		return -ENOMEM;
 	ah = t->removed ? t->removed : malloc(sizeof(*ah));
 	if (!ah)

@@ -54,7 +54,7 @@ bool xt_is_group(const struct xr_addr *gid)
 	return xr_gid_is_multicast(gid);
 }
 
-static struct xt_group **bucket_of(struct xt_groups *t, const struct xr_addr *gid)
+static struct xt_group **group_bucket_of(struct xt_groups *t, const struct xr_addr *gid)
 {
 	return &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS];
 }
@@ -62,7 +62,8 @@ static struct xt_group **bucket_of(struct xt_groups *t, const struct xr_addr *gi
 /* Each link is read once: groups may be replaced meanwhile. */
 const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid)
 {
-	const struct xt_group *g = t ? __atomic_load_n(bucket_of(t, gid), __ATOMIC_ACQUIRE) : NULL;
+	const struct xt_group *g = t ? __atomic_load_n(group_bucket_of(t, gid), __ATOMIC_ACQUIRE)
+				     : NULL;
 
 	while (g && !xr_gid_equal(&g->gid, gid))
 		g = __atomic_load_n(&g->next, __ATOMIC_ACQUIRE);
@@ -73,9 +74,9 @@ const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *
  * For the thread that changes the table: returns the link that points to the group, or the link at
  * the end of the list if there is none.
  */
-static struct xt_group **place_of(struct xt_groups *t, const struct xr_addr *gid)
+static struct xt_group **group_place_of(struct xt_groups *t, const struct xr_addr *gid)
 {
-	struct xt_group **at = bucket_of(t, gid);
+	struct xt_group **at = group_bucket_of(t, gid);
 
 	while (*at && !xr_gid_equal(&(*at)->gid, gid))
 		at = &(*at)->next;
@@ -101,7 +102,7 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 }
 
 /* Inserts the QP behind the other members of its engine. */
-static void insert(struct xt_group *g, struct xt_qp *qp)
+static void group_insert(struct xt_group *g, struct xt_qp *qp)
 {
 	uint32_t i = g->members++;
 
@@ -124,7 +125,7 @@ static void copy_members(struct xt_group *g, const struct xt_group *old)
  * Puts a group, or NULL, in place of the one at *at. An engine that has the old one goes on to the
  * groups behind it.
  */
-static void replace(struct xt_groups *t, struct xt_group **at, struct xt_group *g)
+static void group_replace(struct xt_groups *t, struct xt_group **at, struct xt_group *g)
 {
 	struct xt_group *old = *at;
 
@@ -139,7 +140,7 @@ static void replace(struct xt_groups *t, struct xt_group **at, struct xt_group *
 
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
 {
-	struct xt_group **at = place_of(t, gid), *old = *at, *g;
+	struct xt_group **at = group_place_of(t, gid), *old = *at, *g;
 	uint32_t members = old ? old->members : 0;
 
 	free_removed(t);
@@ -149,15 +150,15 @@ int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp
 	*g = (struct xt_group){ .gid = *gid };
 	if (old)
 		copy_members(g, old);
-	insert(g, qp);
-	replace(t, at, g);
+	group_insert(g, qp);
+	group_replace(t, at, g);
 	return 0;
 }
 
 /* Takes no memory: the entry stays empty until the next QP is attached. */
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp)
 {
-	struct xt_group **at = place_of(t, gid), *g = *at;
+	struct xt_group **at = group_place_of(t, gid), *g = *at;
 	uint32_t i = g ? index_of(g, qp) : 0;
 
 	if (!g || i == g->members)
@@ -166,5 +167,5 @@ void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struc
 	for (i = 0; i < g->members; i++)
 		if (g->member[i].qp)
 			return;
-	replace(t, at, NULL);
+	group_replace(t, at, NULL);
 }

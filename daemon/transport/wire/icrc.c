@@ -66,7 +66,7 @@ static unsigned total_len(const struct xt_seg *seg, unsigned nseg)
 }
 
 /* Returns the byte at an offset of the frame. */
-static uint8_t *byte_at(const struct xt_seg *seg, unsigned off)
+static uint8_t *icrc_byte_at(const struct xt_seg *seg, unsigned off)
 {
 	for (; off >= seg->len; seg++)
 		off -= seg->len;
@@ -79,7 +79,7 @@ void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsi
 	uint32_t crc = icrc_until(seg, nseg, ip_off, bth_off, end);
 
 	for (i = 0; i < XR_ICRC_LEN; i++, crc >>= 8)
-		*byte_at(seg, end + i) = crc & 0xff;
+		*icrc_byte_at(seg, end + i) = crc & 0xff;
 }
 
 /* Returns the ICRC at an offset, which may lie in two segments. */
@@ -94,7 +94,7 @@ static uint32_t stored_at(const struct xt_seg *seg, unsigned off)
 		return le32toh(le);
 	}
 	for (unsigned i = 0; i < XR_ICRC_LEN; i++)
-		crc |= (uint32_t)*byte_at(seg, off + i) << (8 * i);
+		crc |= (uint32_t)*icrc_byte_at(seg, off + i) << (8 * i);
 	return crc;
 }
 
@@ -192,5 +192,5 @@ void xt_icrc_set_id(const struct xt_frame *frame, uint16_t id)
 	change_id(ip, change);
 	wrong = xt_crc32_difference(change, end - frame->meta.ip_off - ID_OFF - 4);
 	for (i = 0; i < XR_ICRC_LEN; i++, wrong >>= 8)
-		*byte_at(frame->seg, end + i) ^= wrong & 0xff;
+		*icrc_byte_at(frame->seg, end + i) ^= wrong & 0xff;
 }

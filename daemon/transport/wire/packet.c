@@ -19,13 +19,13 @@
 
 #define IP_DF 0x4000
 
-static void put16(uint8_t *p, uint32_t value)
+static void packet_put16(uint8_t *p, uint32_t value)
 {
 	p[0] = value >> 8;
 	p[1] = value;
 }
 
-static uint32_t get16(const uint8_t *p)
+static uint32_t packet_get16(const uint8_t *p)
 {
 	return p[0] << 8 | p[1];
 }
@@ -54,11 +54,11 @@ static uint32_t put_ethernet(uint8_t *p, const struct xt_path *path)
 	memcpy(p, path->dmac, ETH_ALEN);
 	memcpy(p + ETH_ALEN, path->smac, ETH_ALEN);
 	if (path->vlan) {
-		put16(p + 12, ETH_P_8021Q);
-		put16(p + 14, path->vlan);
+		packet_put16(p + 12, ETH_P_8021Q);
+		packet_put16(p + 14, path->vlan);
 		len += XR_VLAN_HLEN;
 	}
-	put16(p + len - 2, path->ip_version == 4 ? ETH_P_IP : ETH_P_IPV6);
+	packet_put16(p + len - 2, path->ip_version == 4 ? ETH_P_IP : ETH_P_IPV6);
 	return len;
 }
 
@@ -72,21 +72,21 @@ static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
 
 	p[0] = 0x45;
 	p[1] = path->traffic_class;
-	put16(p + 6, IP_DF);
+	packet_put16(p + 6, IP_DF);
 	p[8] = path->hop_limit;
 	p[9] = IPPROTO_UDP;
 	memcpy(p + 12, path->sgid.raw + XR_GID_IPV4_OFF, 4);
 	memcpy(p + 16, path->dgid.raw + XR_GID_IPV4_OFF, 4);
 	for (*sum = 0, i = 0; i < (int)XR_IPV4_HLEN; i += 2)
-		*sum += get16(p + i);
+		*sum += packet_get16(p + i);
 	return XR_IPV4_HLEN;
 }
 
 /* Writes an IPv6 header without the payload length: patch_lengths() sets it. */
 static uint32_t put_ipv6(uint8_t *p, const struct xt_path *path)
 {
-	put16(p, 6 << 12 | path->traffic_class << 4 | (path->flow_label >> 16 & 0xf));
-	put16(p + 2, path->flow_label);
+	packet_put16(p, 6 << 12 | path->traffic_class << 4 | (path->flow_label >> 16 & 0xf));
+	packet_put16(p + 2, path->flow_label);
 	p[6] = IPPROTO_UDP;
 	p[7] = path->hop_limit;
 	memcpy(p + 8, path->sgid.raw, 16);
@@ -113,8 +113,8 @@ void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32
 	else
 		t->bth_off = t->ip_off + put_ipv6(t->bytes + t->ip_off, path);
 	udp = t->bytes + t->bth_off;
-	put16(udp, udp_sport);
-	put16(udp + 2, XR_UDP_PORT);
+	packet_put16(udp, udp_sport);
+	packet_put16(udp + 2, XR_UDP_PORT);
 	t->bth_off += XR_UDP_HLEN;
 	memcpy(t->bytes + t->bth_off, &bth, sizeof(bth));
 	t->len = t->bth_off + XR_BTH_HLEN;
@@ -126,17 +126,17 @@ static void patch_lengths(const struct xt_template *t, uint8_t *frame, uint32_t 
 	uint8_t *ip = frame + t->ip_off;
 	uint32_t len = total - t->ip_off, sum;
 
-	put16(frame + t->bth_off - 4, total - t->bth_off + XR_UDP_HLEN);
+	packet_put16(frame + t->bth_off - 4, total - t->bth_off + XR_UDP_HLEN);
 	if (t->ip_version != 4) {
-		put16(ip + 4, len - XR_IPV6_HLEN);
+		packet_put16(ip + 4, len - XR_IPV6_HLEN);
 		return;
 	}
-	put16(ip + 2, len);
-	put16(ip + 4, id);
+	packet_put16(ip + 2, len);
+	packet_put16(ip + 4, id);
 	sum = t->ip_sum + len + id;
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
-	put16(ip + 10, ~sum & 0xffff);
+	packet_put16(ip + 10, ~sum & 0xffff);
 }
 
 /* UD: sets the fields that are not in the template of the address handle. */
@@ -145,8 +145,8 @@ static void patch_destination(const struct xt_qp *qp, const struct xt_packet *p,
 	uint8_t *bth = frame + p->ah->tmpl.bth_off;
 	__be32 dqpn = htobe32(p->dqpn);
 
-	put16(bth - XR_UDP_HLEN,
-	      xt_source_port(&qp->engine->tuning, &p->ah->path, qp->info.qpn, p->dqpn));
+	packet_put16(bth - XR_UDP_HLEN,
+		     xt_source_port(&qp->engine->tuning, &p->ah->path, qp->info.qpn, p->dqpn));
 	memcpy(bth + 4, &dqpn, sizeof(dqpn));
 }
 
@@ -161,13 +161,13 @@ static void patch_bth(const struct xt_qp *qp, uint8_t *bth, const struct xt_pack
 
 /* ---- filling a frame ------------------------------------------------- */
 
-struct cursor {
+struct packet_cursor {
 	struct xt_seg *seg;
 	uint32_t off;
 };
 
 /* Returns false if a page of the source is absent; its bytes are zeros in the frame. */
-static bool put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
+static bool put_bytes(struct packet_cursor *c, const uint8_t *src, uint32_t len)
 {
 	bool complete = true;
 	uint32_t run;
@@ -220,11 +220,12 @@ static void fill_headers(struct xt_qp *qp, const struct xt_packet *p, struct xt_
 	patch_bth(qp, headers + t->bth_off, p, pad);
 }
 
-static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame, uint32_t pad)
+static void packet_fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame,
+			uint32_t pad)
 {
 	static const uint8_t zeros[3];
 	const struct xt_template *t = template_of(qp, p);
-	struct cursor c = { frame->seg, t->len + p->ext_len };
+	struct packet_cursor c = { frame->seg, t->len + p->ext_len };
 	bool complete = true;
 	uint32_t i;
 
@@ -263,7 +264,7 @@ static struct xt_frame frame_for(const struct xt_qp *qp, const struct xt_packet 
 
 bool xt_frame_complete(struct xt_frame *frame)
 {
-	struct cursor c = { frame->seg, frame->meta.payload_off };
+	struct packet_cursor c = { frame->seg, frame->meta.payload_off };
 	bool complete = true;
 
 	for (uint32_t i = 0; i < frame->n_payload; i++)
@@ -335,7 +336,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 		return false;
 	}
 	qp->ip_id++;
-	fill(qp, p, &frame, pad);
+	packet_fill(qp, p, &frame, pad);
 	count_sent(qp, p, &frame);
 	e->ops->tx_put(e->ctx, &frame);
 	return true;
@@ -348,7 +349,7 @@ static void fill_start(struct xt_qp *qp, const struct xt_packet *p, struct xt_fr
 		       uint32_t len)
 {
 	uint32_t headers = template_of(qp, p)->len + p->ext_len, left, run, i;
-	struct cursor c = { frame->seg, headers };
+	struct packet_cursor c = { frame->seg, headers };
 
 	fill_headers(qp, p, frame, -p->payload.len & 3);
 	left = len > headers ? len - headers : 0;
@@ -374,7 +375,7 @@ void xt_show(struct xt_qp *qp, const struct xt_packet *p)
 	if (e->show_len < end || (p->payload.len && !p->payload.n))
 		fill_start(qp, p, &frame, e->show_len);
 	else
-		fill(qp, p, &frame, pad);
+		packet_fill(qp, p, &frame, pad);
 	e->ops->show(e->ctx, &frame);
 }
 
