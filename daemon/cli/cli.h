@@ -61,8 +61,8 @@ struct cli {
 	bool detail;   /* cli_show(): everything that is known of each row */
 	char **filter; /* of cli_filter() */
 	int filters;
-	const char *state;	 /* cli_show(): print only rows in this state; NULL: all */
-	unsigned int timeout_ms; /* of requests to daemons; 0: 10 seconds */
+	const char *state;    /* cli_show(): print only rows in this state; NULL: all */
+	uint64_t deadline_ns; /* of requests to daemons, xp_clock(); 0: 10 seconds for each */
 };
 
 struct cli_command {
@@ -108,7 +108,7 @@ struct cli_client {
 	struct xp_conn conn;
 	char path[XP_SOCKET_PATH_MAX];
 	char device[XR_DEVICE_NAME_MAX + 1];
-	unsigned int timeout_ms;
+	uint64_t deadline_ns; /* as in struct cli */
 	struct xr_hello_rep hello;
 };
 

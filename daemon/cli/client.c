@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "provider/base/clock.h"
 
 #define TIMEOUT_MS 10000
 /* Longest SHOW reply. The maximum of eight million regions takes 1.5 GB. */
@@ -28,13 +29,22 @@ char **cli_devices(const struct cli *cli)
 	return names;
 }
 
+static unsigned int client_timeout_ms(uint64_t deadline_ns)
+{
+	uint64_t now = xp_clock();
+
+	if (!deadline_ns)
+		return TIMEOUT_MS;
+	return deadline_ns > now ? (unsigned int)((deadline_ns - now) / XP_NS_PER_MS) + 1 : 1;
+}
+
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device)
 {
-	unsigned int ms = cli->timeout_ms ? cli->timeout_ms : TIMEOUT_MS;
+	unsigned int ms = client_timeout_ms(cli->deadline_ns);
 	const struct xp_timeouts timeouts = { ms, ms };
 	int err;
 
-	*c = (struct cli_client){ .conn.fd = -1, .timeout_ms = ms };
+	*c = (struct cli_client){ .conn.fd = -1, .deadline_ns = cli->deadline_ns };
 	snprintf(c->device, sizeof(c->device), "%s", device);
 	err = xp_socket_path(c->path, cli->runtime_dir, device);
 	return err ? err : xp_conn_observe(&c->conn, c->path, timeouts, &c->hello);
@@ -45,10 +55,9 @@ void cli_client_close(struct cli_client *c)
 	xp_conn_close(&c->conn);
 }
 
-/* Each request has the full timeout. */
 int cli_client_call(struct cli_client *c, struct xp_call *call)
 {
-	xp_conn_set_timeout(&c->conn, c->timeout_ms);
+	xp_conn_set_timeout(&c->conn, client_timeout_ms(c->deadline_ns));
 	return xp_conn_call(&c->conn, call);
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "provider/base/clock.h"
 
 #define FAMILY "# TYPE "
 #define END "# EOF\n"
@@ -91,6 +92,15 @@ static void write_merged(FILE *out, struct metrics_collect_text *text, size_t n)
 	fputs(END, out);
 }
 
+/* Gives each of n daemons an equal part of the time that is left. */
+static void limit_time(struct cli *cli, size_t n)
+{
+	uint64_t now = xp_clock();
+
+	if (cli->deadline_ns)
+		cli->deadline_ns = now + (cli->deadline_ns > now ? cli->deadline_ns - now : 0) / n;
+}
+
 /* Returns false if there is none: then writes the reason to `problems`. */
 static bool metrics_collect_fetch(const struct cli *cli, const char *device,
 				  struct metrics_collect_text *t, FILE *problems)
@@ -121,8 +131,12 @@ static int collect_all(const struct cli *cli, char **names, FILE *out, FILE *pro
 	text = calloc(n + 1, sizeof(*text));
 	if (!text)
 		return -ENOMEM;
-	for (i = 0; i < n; i++)
-		got += metrics_collect_fetch(cli, names[i], &text[got], problems);
+	for (i = 0; i < n; i++) {
+		struct cli limited = *cli;
+
+		limit_time(&limited, n - i);
+		got += metrics_collect_fetch(&limited, names[i], &text[got], problems);
+	}
 	if (got)
 		write_merged(out, text, got);
 	for (i = 0; i < got; i++) {

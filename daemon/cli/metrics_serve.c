@@ -9,13 +9,14 @@
 #include "cli.h"
 #include "daemon/exporter/listen.h"
 #include "daemon/exporter/serve.h"
+#include "provider/base/clock.h"
 
 #define PASSED "systemd" /* instead of an address */
-/* All peers wait for a daemon that does not answer: less than XD_SCRAPE_PEER_NS. */
-#define TIMEOUT_MS 4000
+/* Of a collection, for which all peers wait: less than XD_SCRAPE_PEER_NS */
+#define COLLECT_NS (4000 * XP_NS_PER_MS)
 
 struct service {
-	const struct cli *cli;
+	struct cli *cli;
 	const char *device; /* NULL: all */
 	char *problems;	    /* of the last collection; NULL: none yet */
 };
@@ -45,6 +46,7 @@ static bool metrics_serve_collect(void *arg, char **text)
 	FILE *out = open_memstream(text, &length), *errors = open_memstream(&problems, &lines);
 	int got = -ENOMEM;
 
+	s->cli->deadline_ns = xp_clock() + COLLECT_NS;
 	if (out && errors)
 		got = cli_collect_metrics(s->cli, s->device, out, errors);
 	if (out && fclose(out))
@@ -112,6 +114,16 @@ static int metrics_serve_listen_at(const char *address, const char *name, int *f
 	return *fd < 0 ? *fd : 1;
 }
 
+/* Daemons and commands take all sockets of that name for those of devices. */
+static bool is_of_device(const struct cli *cli, const char *path)
+{
+	size_t n = strlen(cli->runtime_dir), length = strlen(path);
+
+	return length > n + strlen(XR_SOCKET_SUFFIX) && !strncmp(path, cli->runtime_dir, n) &&
+	       path[n] == '/' &&
+	       !strcmp(path + length - strlen(XR_SOCKET_SUFFIX), XR_SOCKET_SUFFIX);
+}
+
 int cli_serve_metrics(struct cli *cli, const char *address, const char *group, const char *device)
 {
 	struct service s = { .cli = cli, .device = device };
@@ -120,14 +132,16 @@ int cli_serve_metrics(struct cli *cli, const char *address, const char *group, c
 
 	if (group && !is_path)
 		return cli_usage(cli, "--group is for a unix socket, --listen %s is none", address);
-	cli->timeout_ms = TIMEOUT_MS;
+	if (is_path && is_of_device(cli, address))
+		return cli_usage(cli, "--listen %s: that is the name of a device's socket",
+				 address);
+	xd_serve_block_signals();
 	n = strcmp(address, PASSED) ? metrics_serve_listen_at(address, group, fds)
 				    : listen_passed(fds);
 	if (n < 0)
 		return CLI_FAILED;
-	err = xd_serve_metrics(fds, (uint32_t)n, metrics_serve_collect, &s);
-	if (is_path)
-		unlink(address);
+	err = xd_serve_metrics(fds, (uint32_t)n, is_path ? address : NULL, metrics_serve_collect,
+			       &s);
 	free(s.problems);
 	return err ? cli_error("--listen %s: %s", address, strerror(-err)) : CLI_OK;
 }

@@ -194,11 +194,12 @@ static void wake_movers(struct xd_worker *w)
 
 /*
  * Once for all packets of the round. They may wait for the next round, to leave in one GSO frame
- * with those of that round. Beside other clients they do not wait.
+ * with those of that round. They do not wait beside other clients, nor for the end of a pause.
  */
 static void send_packets(struct xd_worker *w)
 {
-	bool more = w->deadline <= w->now && !xt_engine_competes(w->engine);
+	bool more = w->deadline <= w->now && !xt_engine_competes(w->engine) &&
+		    __atomic_load_n(&w->pause, __ATOMIC_RELAXED) == XD_RUNS;
 
 	xd_socket_tx_flush(w->socket, more);
 }

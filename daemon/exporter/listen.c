@@ -119,8 +119,11 @@ static int listen_on(const union listen_address *a, socklen_t length, gid_t grou
 	if (fd < 0)
 		return -errno;
 	err = a->sa.sa_family == AF_UNIX ? bind_unix(fd, &a->un, group) : bind_inet(fd, a, length);
-	if (!err && listen(fd, BACKLOG))
+	if (!err && listen(fd, BACKLOG)) {
 		err = -errno;
+		if (a->sa.sa_family == AF_UNIX)
+			unlink(a->un.sun_path);
+	}
 	if (!err)
 		return fd;
 	close(fd);

@@ -14,16 +14,30 @@ static void serve_on_signal(void *loop, uint32_t events)
 	xd_loop_stop(loop);
 }
 
-/* Returns a descriptor that reports the signals that end the service, or -errno. */
+/* The signals that end the service */
+static void end_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+}
+
+void xd_serve_block_signals(void)
+{
+	sigset_t set;
+
+	end_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Returns a descriptor that reports them, or -errno. */
 static int open_signals(void)
 {
 	sigset_t set;
 	int fd;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	end_signals(&set);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return fd < 0 ? -errno : fd;
 }
@@ -37,7 +51,8 @@ static int serve_run(struct xd_loop *loop, int signals)
 	return err;
 }
 
-int xd_serve_metrics(const int *fds, uint32_t n, xd_scrape_collect *collect, void *arg)
+int xd_serve_metrics(const int *fds, uint32_t n, const char *path, xd_scrape_collect *collect,
+		     void *arg)
 {
 	struct xd_loop *loop = xd_loop_new();
 	struct xd_scrape *s = loop ? xd_scrape_new(loop, collect, arg) : NULL;
@@ -46,12 +61,15 @@ int xd_serve_metrics(const int *fds, uint32_t n, xd_scrape_collect *collect, voi
 
 	for (i = 0; !err && i < n; i++)
 		err = xd_scrape_add(s, fds[i]);
-	for (; i < n; i++)
-		close(fds[i]);
 	if (!err) {
 		signals = open_signals();
 		err = signals < 0 ? signals : serve_run(loop, signals);
 	}
+	/* First: somebody else may listen there as soon as the socket is closed. */
+	if (path)
+		unlink(path);
+	for (; i < n; i++)
+		close(fds[i]);
 	if (signals >= 0)
 		close(signals);
 	xd_scrape_free(s);

@@ -10,6 +10,7 @@ ADDRESS=127.0.0.1:9320
 teardown() {
 	report_failure
 	[[ -z ${SERVER-} ]] || kill "$SERVER" 2>/dev/null || true
+	[[ -z ${SILENT-} ]] || kill "$SILENT" 2>/dev/null || true
 }
 
 # serve HOST COMMAND...: runs a server on the host, with its output in a file; SERVER is its own PID
@@ -247,6 +248,28 @@ value() {
 	end_server
 }
 
+@test "daemons that do not answer leave time for those that do" {
+	# They listen, and accept nobody.
+	/usr/bin/python3 - "$RUN/b" 3>&- <<'PYTHON' &
+import signal, socket, sys
+held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
+for s, name in zip(held, ("aaa", "zzz")):
+    s.bind(f"{sys.argv[1]}/{name}.sock")
+    s.listen(8)
+signal.pause()
+PYTHON
+	SILENT=$!
+	listening() { [[ -S $RUN/b/zzz.sock ]]; }
+	wait_for 10 listening
+	serve_at b "$RUN/b/metrics"
+	# 4 seconds for all daemons, not for each
+	curl -sS --max-time 7 --unix-socket "$RUN/b/metrics" http://localhost/metrics |
+		grep 'xroce_device_info{device="xrb"'
+	kill "$SILENT"
+	rm "$RUN"/b/{aaa,zzz}.sock
+	end_server
+}
+
 @test "silent peers do not stop the service" {
 	local i peers=()
 
@@ -269,6 +292,7 @@ value() {
 
 	refused "--listen nowhere:1: neither" --listen nowhere:1
 	refused "--listen /nonexistent/socket: No such file" --listen /nonexistent/socket
+	refused "that is the name of a device's socket" --listen "$RUN/a/xrz.sock"
 	refused "--listen systemd: the service manager has passed no socket" --listen systemd
 	refused "--group is for a unix socket" --group root --listen "$ADDRESS"
 	refused "--group is for a unix socket" --group root
