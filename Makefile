@@ -324,7 +324,7 @@ compile_commands.json: ## write the compilation database for clangd and clang-ti
 
 .PHONY: help
 help: ## print this list
-	@sed -n 's/^\([a-z_.-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | \
+	@sed -n 's/^\([a-z_.-]*\):.*## /\1\t/p' $(filter-out %.d,$(MAKEFILE_LIST)) | sort | \
 		awk -F'\t' '{printf "  make %-22s %s\n", $$1, $$2}'
 
 .PHONY: clean
