@@ -82,6 +82,7 @@ endef
 # sanitizers, and two suites that run it: FUZZ_SECONDS in `make check`, 10 minutes in `make check-long`
 # They are left out with SANITIZE=thread, which cannot be combined with the address sanitizer.
 FUZZ_SECONDS ?= 10
+FUZZ_SEEDS := $(BUILD)/fuzz/seeds/made
 ifeq ($(filter thread,$(SANITIZE)),)
 define fuzzer
 $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
@@ -90,8 +91,8 @@ $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	$$(Q)$$(CLANG) -fsanitize=fuzzer,address,undefined -o $$@ $$^ $(3)
 ALL_OBJS += $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 FUZZERS += $(BUILD)/fuzz/$(1)
-$(call suite,fuzz/$(1),300,selftests/fuzz/run $(FUZZ_SECONDS) $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
-$(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel long $(4))
+$(call suite,fuzz/$(1),300,selftests/fuzz/run $(FUZZ_SECONDS) $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1) $(FUZZ_SEEDS),parallel $(4))
+$(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1) $(FUZZ_SEEDS),parallel long $(4))
 endef
 endif
 
