@@ -79,8 +79,10 @@ ALL_OBJS += $(call pic_objs,$(2))
 endef
 
 # $(call fuzzer,name,sources,linker flags,kind): a libFuzzer target with the address and undefined
-# sanitizers, and two suites that run it: 10 s in `make check`, 10 minutes in `make check-long`
+# sanitizers, and two suites that run it: FUZZ_SECONDS in `make check`, 10 minutes in `make check-long`
 # They are left out with SANITIZE=thread, which cannot be combined with the address sanitizer.
+FUZZ_SECONDS ?= 10
+FUZZ_SEEDS := $(BUILD)/fuzz/seeds/made
 ifeq ($(filter thread,$(SANITIZE)),)
 define fuzzer
 $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
@@ -89,8 +91,8 @@ $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	$$(Q)$$(CLANG) -fsanitize=fuzzer,address,undefined -o $$@ $$^ $(3)
 ALL_OBJS += $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 FUZZERS += $(BUILD)/fuzz/$(1)
-$(call suite,fuzz/$(1),300,selftests/fuzz/run 10 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
-$(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel long $(4))
+$(call suite,fuzz/$(1),300,selftests/fuzz/run $(FUZZ_SECONDS) $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1) $(FUZZ_SEEDS),parallel $(4))
+$(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1) $(FUZZ_SEEDS),parallel long $(4))
 endef
 endif
 
@@ -127,7 +129,7 @@ export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
 flags = $(CC) $(CLANG) $(ALL_CFLAGS) $(TUNE)
 # These goals compile nothing; some of them install packages and run a second make.
 COMPILE_NOTHING := clean help deps deps-build deps-run deps-test deps-long format dist deb \
-	check check-long check-vm demo bench bench-neighbours bench-pauses bench-floods
+	check check-fast check-long check-vm demo bench bench-neighbours bench-pauses bench-floods
 ifneq ($(filter-out $(COMPILE_NOTHING),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(file <$(BUILD)/flags),$(flags))
 MISSING := $(shell packaging/needs '$(CC)' '$(CLANG)' '$(BPFTOOL)')
@@ -230,16 +232,21 @@ try-deps:
 # Without -j on the command line, tests are built by one job for each processor.
 jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
+# The suites of `make check-fast`: without a second host, a virtual machine and packages. The longest come first.
+FAST := lint install fuzz sim daemon cm-sim provider unit bpf docs packaging/deps bench
+
 # A second make builds the tests, after the packages are installed.
-.PHONY: check check-long
+.PHONY: check check-fast check-long
 check: try-deps ## run the tests (as root; unit tests need no root); T=NAME runs one suite, folder, bats file or bats test
 	$(Q)$(MAKE) --no-print-directory $(jobs) run-suites LONG=
+check-fast: try-deps ## run the tests without a second host or a virtual machine, in two minutes (root skips none of them)
+	$(Q)$(MAKE) --no-print-directory $(jobs) run-suites LONG= FUZZ_SECONDS=2 SELECTION='$(FAST)'
 check-long: try-deps ## run the tests of `make check` and those that take longer
 	$(Q)$(MAKE) --no-print-directory $(jobs) run-suites LONG=--long
 
 # selftests/run decides which suites T means, and whether long ones run.
 run := XR_BUILD='$(abspath $(BUILD))' selftests/run $(LONG)
-run_args = $(BUILD)/suites $(if $(T),'$(subst ','\'',$(T))')
+run_args = $(BUILD)/suites $(if $(T),'$(subst ','\'',$(T))',$(SELECTION))
 write_suites = $(file >$(BUILD)/suites,$(subst $(newline)$(space),$(newline),$(foreach s,$(SUITES),$(SUITE_LINE_$(s))$(newline))))
 wanted_suites = $(write_suites)$(shell $(run) --list $(run_args))
 needs_of = $(sort $(foreach s,$(1),$(SUITE_NEEDS_$(s))))
@@ -324,7 +331,7 @@ compile_commands.json: ## write the compilation database for clangd and clang-ti
 
 .PHONY: help
 help: ## print this list
-	@sed -n 's/^\([a-z_.-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | \
+	@sed -n 's/^\([a-z_.-]*\):.*## /\1\t/p' $(filter-out %.d,$(MAKEFILE_LIST)) | sort | \
 		awk -F'\t' '{printf "  make %-22s %s\n", $$1, $$2}'
 
 .PHONY: clean

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# Each bats file is a suite. All of them need the same programs. One runs at a time, beside virtual machines, unless it
-# measures processor time or delays.
+# Each bats file is a suite. All of them need the same programs. Those in E2E_PARALLEL run beside each other: they use only the
+# namespaces and folders of their own hosts, count no packets that a busy processor sends again, and measure no times. Of the
+# others, one runs at a time, beside those and virtual machines, unless it measures processor time or delays (E2E_ALONE).
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter $(addprefix selftests/e2e/,39-limits-% 57-ceph.bats),$(E2E_FILES))
 E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
+E2E_PARALLEL := $(patsubst %,selftests/e2e/%.bats,00-smoke 10-pingpong 18-lend 18-lend-ring 19-direct-auto 19-direct-peers \
+	19-direct-rdmacm 22-qperf 25-srq 26-xrc 30-verify 31-workloads 36-regions 37-direct 37-keys 37-late 40-protection \
+	41-refusals 44-sysfs 46-ucx 47-libfabric 48-gloo 48-mpi 48-mpich 48-openshmem 49-dapl 49-rdmacm 49-rdmacm-daemons \
+	49-rdmacm-last 49-rdmacm-many 49-rdmacm-options 49-rsockets 50-loss 52-faults-rdmacm 55-iser 57-fio 57-librpma \
+	59-umad 88-tshark 90-same-host)
+e2e_kind = $(if $(filter $1,$(E2E_PARALLEL)),parallel,$(if $(filter $1,$(E2E_ALONE)),,host)) root
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	borrow borrow_ring hanging_fs hostile mad_flood rdma_channel rdma_cm_events rdma_cm_fork rdma_cm_full rdma_connect \
 	rdma_cm_unread rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_last rdma_late rdma_limits rdma_mad \
@@ -14,7 +21,7 @@ E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
-	$(call suite,$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),$(if $(filter $(f),$(E2E_ALONE)),,host) root)))
+	$(call suite,$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),$(call e2e_kind,$(f)))))
 $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),1200,bats --tap $(f),$(E2E_NEEDS),root long)))
 # The same by UDP sockets: some files always, all others that do not set the way themselves in the long tests.
@@ -27,7 +34,7 @@ E2E_OWN_WAY := $(addprefix selftests/e2e/,12-anywhere.bats 13-doctor.bats 14-sta
 	66-gso.bats 66-many-queues.bats 67-one-namespace.bats)
 socket_name = socket/$(basename $(notdir $1))
 $(foreach f,$(E2E_SOCKET),$(eval \
-	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),host root)))
+	$(call suite,$(call socket_name,$(f)),600,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),$(call e2e_kind,$(f)))))
 $(foreach f,$(filter-out $(E2E_SOCKET) $(E2E_LONG) $(E2E_OWN_WAY),$(E2E_FILES)),$(eval \
 	$(call suite,long/$(call socket_name,$(f)),900,XR_IO=socket bats --tap $(f),$(E2E_NEEDS),root long)))
 # The same with direct contexts, whose engine runs in the program; without files in which all programs go the daemon's way
@@ -36,7 +43,7 @@ E2E_DIRECT := $(addprefix selftests/e2e/,26-xrc.bats 30-verify.bats 35-memory.ba
 E2E_BY_DAEMON := $(addprefix selftests/e2e/,18-addresses.bats 85-observe.bats 85-probes.bats 86-neighbours.bats 98-demo.bats)
 direct_name = direct/$(basename $(notdir $1))
 $(foreach f,$(E2E_DIRECT),$(eval \
-	$(call suite,$(call direct_name,$(f)),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),host root)))
+	$(call suite,$(call direct_name,$(f)),600,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),$(call e2e_kind,$(f)))))
 $(foreach f,$(filter-out $(E2E_DIRECT) $(E2E_LONG) $(E2E_OWN_WAY) $(E2E_BY_DAEMON),$(E2E_FILES)),$(eval \
 	$(call suite,long/$(call direct_name,$(f)),900,XR_PATH=direct bats --tap $(f),$(E2E_NEEDS),root long)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\

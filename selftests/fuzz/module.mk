@@ -26,21 +26,21 @@ $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.
 $(eval $(call fuzzer,helper,$(FUZZ_DIR)/helper_fuzz.c $(addprefix daemon/helper/,serve.c execute.c ring.c) \
 	$(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c peer.c),-lpthread))
 
-# `make fuzz-seeds` writes the corpora frame, xdp, cm_mad and control, and some inputs of cm. The others are inputs that
-# fuzzing found, reduced by -merge=1.
+# Seeds that programs write, beside those in corpus/: all of frame, xdp and cm_mad, some of cm and control
 $(eval $(call program,selftests/fuzz/seed_control,$(FUZZ_DIR)/seed_control.c,,))
+$(FUZZ_SEEDS): $(BUILD)/selftests/fuzz/seed_control $(wildcard $(FUZZ_DIR)/seed_*.py selftests/pcaps/*.pcap)
+	$(call say,SEEDS,$(@D))
+	$(Q)rm -rf $(@D) && mkdir -p $(@D)/control
+	$(Q)$(FUZZ_DIR)/seed_frames.py selftests/pcaps $(@D)
+	$(Q)$(FUZZ_DIR)/seed_cm.py selftests/pcaps $(@D)
+	$(Q)$< $(@D)/control
+	$(Q)touch $@
 
 # Seconds for each fuzzer
 SECONDS ?= 600
 .PHONY: fuzz
-fuzz: $$(FUZZERS) ## run all fuzzers for SECONDS=600 each
-	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/fuzz/run $(SECONDS) $^
-
-.PHONY: fuzz-seeds
-fuzz-seeds: $(BUILD)/selftests/fuzz/seed_control
-	$(Q)$(FUZZ_DIR)/seed_frames.py selftests/pcaps $(FUZZ_DIR)/corpus
-	$(Q)$(FUZZ_DIR)/seed_cm.py selftests/pcaps $(FUZZ_DIR)/corpus
-	$(Q)$< $(FUZZ_DIR)/corpus/control
+fuzz: $$(FUZZERS) $$(FUZZ_SEEDS) ## run all fuzzers for SECONDS=600 each
+	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/fuzz/run $(SECONDS) $(FUZZERS)
 
 # Compares the BPF build and the user-space build of the checks. The fixture is that of the XDP tests.
 $(BUILD)/fuzz/xdp: $(addprefix $(BUILD)/obj/selftests/bpf/,fixture.o)
