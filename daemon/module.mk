@@ -34,8 +34,8 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	mr_register.c mw.c objects.c pd.c port.c posted.c qp.c qp_create.c qp_modify.c qp_monitor.c qp_remove.c qp_show.c \
 	qp_traffic.c qp_windows.c queue_monitor.c resolve.c ring.c srq.c xrc.c xrc_target.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
-	address.c answers.c channel.c comm_est.c command.c connect.c faults.c id.c id_qp.c id_show.c listen.c multicast.c port.c \
-	orphans.c query.c rdma_cm.c resolve.c timer.c)
+	address.c channel.c comm_est.c command.c connect.c early_replies.c faults.c id.c id_qp.c id_show.c listen.c \
+	multicast.c port.c orphans.c query.c rdma_cm.c resolve.c timer.c)
 umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)
 server_SRCS := $(addprefix daemon/server/, \
 	capture.c capture_direct.c claim.c counters.c direct_rules.c dispatch.c fault_times.c fault_verbs.c faults.c lend.c \

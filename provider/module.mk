@@ -11,7 +11,7 @@ PROVIDER_SRCS := \
 		nap.c others.c pd.c post.c qp.c qp_ex.c query.c request.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/dv/,common.c drain.c dv.c fast_mr.c integrity.c pool.c rw.c) \
 	$(addprefix provider/cm/, \
-		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c told.c umad.c \
+		bind.c cm.c command.c early_events.c early_replies.c event.c ids.c numbers.c refresh.c source.c table.c umad.c \
 		watch.c) \
 	$(addprefix provider/preload/, \
 		dirs.c dlopen.c files.c madvise.c mremap.c next.c path_calls.c paths.c preload.c privileges.c signals.c tree.c \

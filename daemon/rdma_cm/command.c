@@ -326,8 +326,8 @@ static int get_event(struct command *c)
 	if (ev->join)
 		ev->join->events_reported++;
 	else if (c->out > size)
-		xd_cm_add_answers(ev->request ? ev->request : ev->id, ev->body.event, c->out,
-				  c->rep);
+		xd_cm_add_early_replies(ev->request ? ev->request : ev->id, ev->body.event, c->out,
+					c->rep);
 	if (ev->request)
 		ev->id->backlog++;
 	xd_cm_event_free(ev);

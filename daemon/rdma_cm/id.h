@@ -353,13 +353,14 @@ void xd_cm_default_qkey(struct xd_cm_id *id);
 /* Sets the address handle attributes of the id's path. */
 void xd_cm_ah_attr(const struct xd_cm_id *id, struct ib_uverbs_ah_attr *ah);
 
-/* ---- answers.c ------------------------------------------------------------------ */
+/* ---- early_replies.c ------------------------------------------------------------ */
 
 /*
  * Appends to the reply to GET_EVENT, of at most `room` bytes, what the commands that usually follow
  * this event would return for the id.
  */
-void xd_cm_add_answers(struct xd_cm_id *id, uint32_t event, uint32_t room, struct xd_reply *rep);
+void xd_cm_add_early_replies(struct xd_cm_id *id, uint32_t event, uint32_t room,
+			     struct xd_reply *rep);
 
 /* ---- multicast.c ---------------------------------------------------------------- */
 

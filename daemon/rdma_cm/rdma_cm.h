@@ -3,21 +3,22 @@
  * rdma_cm: channels, ids, ports, addresses and events, and the commands of librdmacm. The layer has
  * the role of the kernel's ucma and cma; the CM engine (daemon/cm) has that of the kernel's ib_cm.
  *
- *   command.c    decodes requests and calls the functions of the other files
- *   channel.c    channels, and their queues of events
- *   id.c         creation and end of ids, options, migration
- *   id_show.c    JSON output of ids
- *   rdma_cm.c    the state of the device
- *   timer.c      the timer of the CM engine
- *   address.c    socket addresses
- *   port.c       port spaces
- *   resolve.c    bind, resolution of addresses and routes
- *   listen.c     listeners, and requests of peers
- *   connect.c    connections, events of the CM engine
- *   faults.c     programs whose injected faults apply to MADs
- *   query.c      addresses, paths and QP attributes of an id
- *   multicast.c  joins
- *   comm_est.c   connections that a packet of the QP establishes
+ *   command.c         decodes requests and calls the functions of the other files
+ *   channel.c         channels, and their queues of events
+ *   id.c              creation and end of ids, options, migration
+ *   id_show.c         JSON output of ids
+ *   rdma_cm.c         the state of the device
+ *   timer.c           the timer of the CM engine
+ *   address.c         socket addresses
+ *   port.c            port spaces
+ *   resolve.c         bind, resolution of addresses and routes
+ *   listen.c          listeners, and requests of peers
+ *   connect.c         connections, events of the CM engine
+ *   faults.c          programs whose injected faults apply to MADs
+ *   early_replies.c   replies that an event carries to the commands that follow it
+ *   query.c           addresses, paths and QP attributes of an id
+ *   multicast.c       joins
+ *   comm_est.c        connections that a packet of the QP establishes
  *
  * Control thread only.
  */

@@ -767,7 +767,7 @@ struct xr_cm_req {
 	__u8 data[];
 };
 #define XR_CM_OPTION_MAX 1024
-struct xr_cm_answer {
+struct xr_cm_early_reply {
 	__u16 cmd;	/* QUERY, INIT_QP_ATTR, XR_CM_PATH */
 	__u16 argument; /* option of QUERY, state of INIT_QP_ATTR */
 	__u32 length;	/* of the reply, which follows; a multiple of 8 */

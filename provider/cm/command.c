@@ -92,7 +92,8 @@ static uint32_t destroy_parts(struct xp_cm_id *id, struct xp_cm_command *c)
 		return xp_cm_part_tell(id->parts, c), id->parts->events;
 	for (p = id->parts; p; p = p->next) {
 		if (xp_cm_part_call(p, c, &n, sizeof(n)) == sizeof(n))
-			events += n - (id->told != NULL); /* which the daemon takes as read */
+			events += n -
+				  (id->early_event != NULL); /* which the daemon takes as read */
 		else
 			events += p->events;
 	}
@@ -238,10 +239,10 @@ static int known_reply(struct call *k, struct xp_cm_id *id)
 
 	if (!only_reads(k->c.cmd) || id->parts->source->lost ||
 	    xp_cm_source_shared(id->parts->source)) {
-		xp_cm_answers_drop(&id->answers);
+		xp_cm_early_replies_drop(&id->early_replies);
 		return 0;
 	}
-	return (int)xp_cm_answers_find(&id->answers, &k->c, k->rep.bytes, room);
+	return (int)xp_cm_early_replies_find(&id->early_replies, &k->c, k->rep.bytes, room);
 }
 
 static int on_id(struct call *k, struct xp_cm_id *id)
@@ -312,7 +313,7 @@ static int migrate_parts(struct call *k, struct xp_cm_id *id, uint32_t *events)
 		err = xp_cm_source_call(to, &k->c, &n, sizeof(n));
 		if (err < 0)
 			return err;
-		*events += n - (id->told != NULL);
+		*events += n - (id->early_event != NULL);
 	}
 	return 0;
 }

@@ -11,7 +11,7 @@
 #include "provider/base/cancel.h"
 #include "provider/cm/event.h"
 #include "provider/cm/numbers.h"
-#include "provider/cm/told.h"
+#include "provider/cm/early_events.h"
 #include "provider/cm/watch.h"
 #include "provider/control/cm_path.h"
 
@@ -26,10 +26,10 @@
 
 /* ---- one event ------------------------------------------------------------------ */
 
-/* Reply to GET_EVENT; a daemon appends answers. */
+/* Reply to GET_EVENT; a daemon appends early replies. */
 struct reply {
 	struct rdma_ucm_event_resp ev;
-	uint8_t answers[XP_CM_REPLY_MAX - sizeof(struct rdma_ucm_event_resp)];
+	uint8_t early[XP_CM_REPLY_MAX - sizeof(struct rdma_ucm_event_resp)];
 };
 
 /* Returns the part of an id that the program gets to know by this event, or NULL. */
@@ -67,8 +67,8 @@ static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s, struct re
 	if (!p)
 		return -EAGAIN;
 	len = len > sizeof(*ev) && !xp_cm_source_shared(s) ? len - sizeof(*ev) : 0;
-	xp_cm_answers_set(&p->id->answers, reply->answers, len);
-	if (xp_cm_answers_path(&p->id->answers, &path))
+	xp_cm_early_replies_set(&p->id->early_replies, reply->early, len);
+	if (xp_cm_early_replies_path(&p->id->early_replies, &path))
 		xp_cm_path_tell(s->path, &path);
 	p->id->has_reply = ev->event == CONNECT_RESPONSE;
 	if (ev->event != CONNECT_REQUEST)
@@ -88,7 +88,7 @@ static int source_event(struct xp_cm_channel *ch, struct xp_cm_source *s, size_t
 	struct reply reply;
 	int n, err;
 
-	_Static_assert(sizeof(reply) == XP_CM_REPLY_MAX, "room for a told event");
+	_Static_assert(sizeof(reply) == XP_CM_REPLY_MAX, "room for an early event");
 	/* a reply may be shorter than the program's buffer */
 	memset(&reply.ev, 0, sizeof(reply.ev));
 	n = xp_cm_source_call(s, &c, &reply, s->kernel >= 0 ? room : sizeof(reply));
@@ -101,10 +101,10 @@ static int source_event(struct xp_cm_channel *ch, struct xp_cm_source *s, size_t
 	return err ? err : (int)room;
 }
 
-/* Returns the length of an event that a daemon has told with a reply, or -EAGAIN. */
-static int told_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_event_resp *ev)
+/* Returns the length of an event that came with the reply to a command, or -EAGAIN. */
+static int early_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_event_resp *ev)
 {
-	struct xp_cm_told *t = xp_cm_told_take(ch);
+	struct xp_cm_early_event *t = xp_cm_early_event_take(ch);
 	struct xp_cm_source *s = t ? t->id->parts->source : NULL;
 	struct reply reply = { 0 };
 	int err;
@@ -150,7 +150,7 @@ static int next_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_eve
 	struct epoll_event set[READY_MAX];
 	struct xp_cm_source *s;
 
-	result = told_event(ch, room, ev);
+	result = early_event(ch, room, ev);
 	if (result != -EAGAIN)
 		return result;
 	ready = epoll_wait(ch->epfd, set, READY_MAX, 0);

@@ -7,7 +7,7 @@
 
 #include "provider/base/debug.h"
 #include "provider/cm/ids.h"
-#include "provider/cm/told.h"
+#include "provider/cm/early_events.h"
 
 static uint32_t next_number = 1;
 
@@ -176,11 +176,11 @@ void xp_cm_id_free(struct xp_cm_channel *ch, struct xp_cm_id *id)
 	}
 	count_bound(ch, id, -1);
 	forget_removal(ch, id);
-	xp_cm_told_drop(ch, id);
+	xp_cm_early_event_drop(ch, id);
 	while (id->parts)
 		drop_part(ch, id->parts);
 	free_records(id);
-	xp_cm_answers_drop(&id->answers);
+	xp_cm_early_replies_drop(&id->early_replies);
 	unlink_id(ch, id);
 	free(id);
 }
@@ -244,8 +244,8 @@ int xp_cm_part_tell(const struct xp_cm_part *p, struct xp_cm_command *c)
 
 int xp_cm_part_resolve(struct xp_cm_channel *ch, struct xp_cm_part *p, struct xp_cm_command *c)
 {
-	bool hears = !p->id->told && xp_cm_source_hears(p->source);
-	struct xp_cm_told *t = hears ? malloc(sizeof(*t)) : NULL;
+	bool hears = !p->id->early_event && xp_cm_source_hears(p->source);
+	struct xp_cm_early_event *t = hears ? malloc(sizeof(*t)) : NULL;
 	int n = xp_cm_part_call(p, c, t ? t->bytes : NULL, t ? sizeof(t->bytes) : 0);
 
 	if (n <= 0 || !t) {
@@ -254,7 +254,7 @@ int xp_cm_part_resolve(struct xp_cm_channel *ch, struct xp_cm_part *p, struct xp
 	}
 	t->id = p->id;
 	t->len = (size_t)n;
-	xp_cm_told_add(ch, t);
+	xp_cm_early_event_add(ch, t);
 	return 0;
 }
 
@@ -405,7 +405,7 @@ void xp_cm_id_move(struct xp_cm_channel *from, struct xp_cm_channel *to, struct 
 	}
 	xp_cm_table_add(&to->numbers, &id->entry, number);
 	link_id(to, id);
-	xp_cm_told_move(from, to, id);
+	xp_cm_early_event_move(from, to, id);
 	count_bound(to, id, 1);
 }
 

@@ -23,13 +23,13 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "provider/cm/answers.h"
+#include "provider/cm/early_replies.h"
 #include "provider/cm/source.h"
 #include "provider/cm/table.h"
 
 enum xp_cm_kind { XP_CM_ID, XP_CM_GROUP };
 
-struct xp_cm_told;
+struct xp_cm_early_event;
 
 struct xp_cm_part {
 	struct xp_cm_entry entry; /* in channel.parts, by source, kind and handle */
@@ -62,8 +62,8 @@ struct xp_cm_id {
 	bool ends_late;
 	struct xp_cm_part *parts;
 	struct xp_cm_record *records, **last_record; /* of an open id */
-	struct xp_cm_answers answers;
-	struct xp_cm_told *told; /* an event that the program has not read; NULL: none */
+	struct xp_cm_early_replies early_replies;
+	struct xp_cm_early_event *early_event; /* that the program has not read; NULL: none */
 };
 
 /* See numbers.h */
@@ -83,9 +83,9 @@ struct xp_cm_channel {
 	uint32_t source_number;
 	struct xp_cm_table numbers, parts;
 	struct xp_cm_id *ids;
-	unsigned int groups;   /* ids of kind XP_CM_GROUP */
-	unsigned int removals; /* ids with `removed` */
-	struct xp_cm_id *told; /* ids with `told`, the oldest first; see told.h */
+	unsigned int groups;	       /* ids of kind XP_CM_GROUP */
+	unsigned int removals;	       /* ids with `removed` */
+	struct xp_cm_id *early_events; /* ids with one, the oldest first; see early_events.h */
 
 	/* refresh.c */
 	struct timespec scanned; /* time of the last change of the runtime directory */

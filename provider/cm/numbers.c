@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "provider/cm/numbers.h"
-#include "provider/cm/told.h"
+#include "provider/cm/early_events.h"
 #include "provider/cm/umad.h"
 
 #define LEAF_SIZE (1u << XP_CM_LEAF_BITS)
@@ -73,7 +73,7 @@ static void numbers_in_child(void)
 
 	for (ch = channels; ch; ch = ch->next) {
 		share(ch);
-		xp_cm_told_forget(ch);
+		xp_cm_early_event_forget(ch);
 		for (s = ch->sources; s; s = s->next)
 			s->conn.seq += seed;
 		pthread_mutex_unlock(&ch->lock);
@@ -195,7 +195,7 @@ uint64_t xp_cm_cookie(int fd)
 
 static bool is_of(const struct xp_cm_channel *ch, int fd)
 {
-	return ch->umad ? xp_cm_cookie(fd) == ch->umad->cookie : xp_cm_told_show(ch, fd);
+	return ch->umad ? xp_cm_cookie(fd) == ch->umad->cookie : xp_cm_early_event_show(ch, fd);
 }
 
 struct xp_cm_channel *xp_cm_get(int fd)

@@ -678,7 +678,7 @@ static void test_connection(void)
 }
 
 /* The path that QPs to the peer, another address of the device, take */
-static bool is_path(const struct xr_cm_answer *a, const void *body)
+static bool is_path(const struct xr_cm_early_reply *a, const void *body)
 {
 	struct xr_cm_path p;
 
@@ -689,8 +689,9 @@ static bool is_path(const struct xr_cm_answer *a, const void *body)
 	       p.path.flags == XR_RESOLVED_LOCAL;
 }
 
-/* Executes the command of an answer. Returns true if the reply is the answer. */
-static bool is_reply(struct chan *ch, uint32_t id, const struct xr_cm_answer *a, const void *body)
+/* Executes the command of an early reply. Returns true if the reply is the same. */
+static bool is_reply(struct chan *ch, uint32_t id, const struct xr_cm_early_reply *a,
+		     const void *body)
 {
 	struct rdma_ucm_query query = { .id = id, .option = a->argument };
 	struct rdma_ucm_init_qp_attr attr = { .id = id, .qp_state = a->argument };
@@ -703,11 +704,11 @@ static bool is_reply(struct chan *ch, uint32_t id, const struct xr_cm_answer *a,
 	return !err && ch->c.length == a->length && !memcmp(ch->c.body, body, a->length);
 }
 
-/* Reads the next event with its answers, which are compared with replies. Returns their number. */
-static int count_answers(struct chan *ch, size_t room, int type)
+/* Reads the next event. Compares its early replies with replies, and returns their number. */
+static int count_early_replies(struct chan *ch, size_t room, int type)
 {
 	static uint8_t reply[4096];
-	struct xr_cm_answer a;
+	struct xr_cm_early_reply a;
 	size_t at = sizeof(event), len;
 	int n;
 
@@ -724,7 +725,7 @@ static int count_answers(struct chan *ch, size_t room, int type)
 	return at == len ? n : -1;
 }
 
-static void test_answers(void)
+static void test_early_replies(void)
 {
 	uint32_t a, b, qa = new_qp(), qb = new_qp();
 	struct chan server, client;
@@ -734,20 +735,21 @@ static void test_answers(void)
 	listener(&server, 7000, 5);
 	a = create_id(&client);
 	MUST(!resolve(&client, a, address(1, 7000)));
-	TAP_OK(count_answers(&client, 4096, XD_CM_EVENT_ADDR_RESOLVED) == 3,
-	       "ADDR_RESOLVED carries 3 answers, which are what the commands return");
+	TAP_OK(count_early_replies(&client, 4096, XD_CM_EVENT_ADDR_RESOLVED) == 3,
+	       "ADDR_RESOLVED carries 3 early replies, which are what the commands return");
 	MUST(!resolve_route(&client, a));
-	TAP_OK(count_answers(&client, 4096, XD_CM_EVENT_ROUTE_RESOLVED) == 2,
+	TAP_OK(count_early_replies(&client, 4096, XD_CM_EVENT_ROUTE_RESOLVED) == 2,
 	       "ROUTE_RESOLVED carries 2");
 	MUST(!connect_id(&client, a, qa, ""));
-	TAP_OK(count_answers(&server, 4096, XD_CM_EVENT_CONNECT_REQUEST) == 7,
+	TAP_OK(count_early_replies(&server, 4096, XD_CM_EVENT_CONNECT_REQUEST) == 7,
 	       "CONNECT_REQUEST carries 7, of the new id, with the path to the peer");
 	b = event.id;
 	MUST(!accept_id(&server, b, qb, ""));
-	TAP_OK(count_answers(&client, sizeof(event) + 400, XD_CM_EVENT_CONNECT_RESPONSE) == 2,
-	       "as many answers as fit");
+	TAP_OK(count_early_replies(&client, sizeof(event) + 400, XD_CM_EVENT_CONNECT_RESPONSE) == 2,
+	       "as many early replies as fit");
 	MUST(!establish(&client, a));
-	TAP_OK(!count_answers(&server, 4096, XD_CM_EVENT_ESTABLISHED), "ESTABLISHED carries none");
+	TAP_OK(!count_early_replies(&server, 4096, XD_CM_EVENT_ESTABLISHED),
+	       "ESTABLISHED carries none");
 	close_channel(&server);
 	close_channel(&client);
 }
@@ -1292,7 +1294,7 @@ int main(void)
 	test_held_gid();
 	test_orphans();
 	test_connection();
-	test_answers();
+	test_early_replies();
 	test_option_values();
 	test_path_options();
 	test_path_record();

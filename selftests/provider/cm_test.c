@@ -94,7 +94,7 @@ static uint32_t resolved(int fd)
 }
 
 /* Replies that come with events. The daemon's own reply to QUERY has port 5000. */
-static void answers(void)
+static void early_replies(void)
 {
 	struct rdma_ucm_event_resp ev;
 	int fd = cm_open(), status, pid;
@@ -103,7 +103,7 @@ static void answers(void)
 	fake_cm(&a, CM_ANSWER, 4242);
 	id = resolved(fd);
 	TAP_OK(cm_port(fd, id) == 4242 && cm_port(fd, id) == 4242,
-	       "QUERY returns the answer that came with an event");
+	       "QUERY returns the reply that came with an event");
 	cm_set_option(fd, id, 1);
 	TAP_OK(cm_port(fd, id) == 5000, "but not after another command on the id");
 	cm_destroy(fd, id);
@@ -373,7 +373,7 @@ int main(void)
 	device_file();
 	ids();
 	connections();
-	answers();
+	early_replies();
 	groups();
 	migration();
 	formats();

@@ -47,7 +47,7 @@ struct id {
 
 static struct channel channels[CHANNELS];
 static struct id ids[IDS]; /* by handle */
-static uint32_t own_ip, busy_port, next_port = 40000, option, refuse, slow, answer_port;
+static uint32_t own_ip, busy_port, next_port = 40000, option, refuse, slow, early_port;
 static bool garbage, stale, foreign;
 static char own_name[32];
 
@@ -170,14 +170,15 @@ static void query(const struct id *id, struct rdma_ucm_query_addr_resp *rep)
 	rep->src_size = sizeof(*a);
 }
 
-/* Returns the length of the answer. The port differs from the id's. */
-static int put_answer(uint8_t *at)
+/* Returns the length of the early reply. The port differs from the id's. */
+static int put_early_reply(uint8_t *at)
 {
-	struct id other = { .port = answer_port };
+	struct id other = { .port = early_port };
 	struct rdma_ucm_query_addr_resp rep = { 0 };
-	struct xr_cm_answer head = { RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_ADDR, sizeof(rep) };
+	struct xr_cm_early_reply head = { RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_ADDR,
+					  sizeof(rep) };
 
-	if (!answer_port)
+	if (!early_port)
 		return 0;
 	query(&other, &rep);
 	memcpy(at, &head, sizeof(head));
@@ -187,7 +188,7 @@ static int put_answer(uint8_t *at)
 
 static int get_event(struct channel *c, struct rdma_ucm_event_resp *rep)
 {
-	int len = sizeof(*rep) + put_answer((uint8_t *)(rep + 1));
+	int len = sizeof(*rep) + put_early_reply((uint8_t *)(rep + 1));
 
 	if (!c->queued)
 		return -EAGAIN;
@@ -469,7 +470,7 @@ static uint32_t answer(struct question q)
 	case CM_SLOW:
 		return slow = q.arg;
 	case CM_ANSWER:
-		return answer_port = q.arg;
+		return early_port = q.arg;
 	}
 	return 0;
 }

@@ -12,12 +12,12 @@
 #include "daemon/objects/resolve.h"
 #include "id.h"
 
-struct question {
+struct next_command {
 	uint16_t cmd;
 	uint16_t argument; /* option of QUERY, state of INIT_QP_ATTR */
 };
 
-#define MAX_QUESTIONS 7
+#define MAX_NEXT 7
 #define QUERY(option)                                                                              \
 	{                                                                                          \
 		RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_##option                                \
@@ -28,7 +28,7 @@ struct question {
 	}
 
 /* clang-format off */
-static const struct question questions[][MAX_QUESTIONS] = {
+static const struct next_command next_commands[][MAX_NEXT] = {
 	[XD_CM_EVENT_ADDR_RESOLVED]    = { QUERY(ADDR), QUERY(GID), INIT_QP_ATTR(INIT) },
 	[XD_CM_EVENT_ROUTE_RESOLVED]   = { QUERY(PATH), INIT_QP_ATTR(INIT) },
 	[XD_CM_EVENT_CONNECT_REQUEST]  = { QUERY(ADDR), QUERY(GID), QUERY(PATH), INIT_QP_ATTR(INIT),
@@ -40,7 +40,7 @@ static const struct question questions[][MAX_QUESTIONS] = {
 /* clang-format on */
 
 /* The path of QPs to the peer, if MADs have gone there lately */
-static int answer_path(struct xd_cm_id *id, struct xd_reply *rep)
+static int make_early_path(struct xd_cm_id *id, struct xd_reply *rep)
 {
 	const struct xc_path *gids = &id->path.gids;
 	struct xd_device *dev = id->cm->dev;
@@ -59,12 +59,12 @@ static int answer_path(struct xd_cm_id *id, struct xd_reply *rep)
 	return 0;
 }
 
-static int answers_answer(struct xd_cm_id *id, const struct question *q, struct xd_reply *rep)
+static int make_early_reply(struct xd_cm_id *id, const struct next_command *q, struct xd_reply *rep)
 {
 	if (q->cmd == RDMA_USER_CM_CMD_QUERY)
 		return xd_cm_query(id, q->argument, sizeof(rep->body), rep);
 	if (q->cmd == XR_CM_PATH)
-		return answer_path(id, rep);
+		return make_early_path(id, rep);
 	/* INIT_QP_ATTR sets the Q_Key of a UD id to the default if it has none yet. */
 	if (id->qp_type == IBV_QPT_UD)
 		return -EOPNOTSUPP;
@@ -72,10 +72,10 @@ static int answers_answer(struct xd_cm_id *id, const struct question *q, struct 
 }
 
 /* Returns false if there is no room. */
-static bool answers_append(struct xd_reply *rep, uint32_t room, const struct question *q,
-			   const struct xd_reply *one)
+static bool append_early_reply(struct xd_reply *rep, uint32_t room, const struct next_command *q,
+			       const struct xd_reply *one)
 {
-	struct xr_cm_answer head = { q->cmd, q->argument, one->length };
+	struct xr_cm_early_reply head = { q->cmd, q->argument, one->length };
 
 	if (rep->length + sizeof(head) + one->length > room)
 		return false;
@@ -85,17 +85,18 @@ static bool answers_append(struct xd_reply *rep, uint32_t room, const struct que
 	return true;
 }
 
-void xd_cm_add_answers(struct xd_cm_id *id, uint32_t event, uint32_t room, struct xd_reply *rep)
+void xd_cm_add_early_replies(struct xd_cm_id *id, uint32_t event, uint32_t room,
+			     struct xd_reply *rep)
 {
 	static struct xd_reply one;
-	const struct question *q;
+	const struct next_command *q;
 
-	if (event >= sizeof(questions) / sizeof(questions[0]) || !id->device)
+	if (event >= sizeof(next_commands) / sizeof(next_commands[0]) || !id->device)
 		return;
 	if (room > sizeof(rep->body))
 		room = sizeof(rep->body);
-	for (q = questions[event]; q < questions[event] + MAX_QUESTIONS && q->cmd; q++) {
-		if (!answers_answer(id, q, &one) && !answers_append(rep, room, q, &one))
+	for (q = next_commands[event]; q < next_commands[event] + MAX_NEXT && q->cmd; q++) {
+		if (!make_early_reply(id, q, &one) && !append_early_reply(rep, room, q, &one))
 			return;
 	}
 }
