@@ -100,7 +100,7 @@ static void early_replies(void)
 	int fd = cm_open(), status, pid;
 	uint32_t id;
 
-	fake_cm(&a, CM_ANSWER, 4242);
+	fake_cm(&a, CM_EARLY_REPLY, 4242);
 	id = resolved(fd);
 	TAP_OK(cm_port(fd, id) == 4242 && cm_port(fd, id) == 4242,
 	       "QUERY returns the reply that came with an event");
@@ -108,10 +108,10 @@ static void early_replies(void)
 	TAP_OK(cm_port(fd, id) == 5000, "but not after another command on the id");
 	cm_destroy(fd, id);
 	id = resolved(fd);
-	fake_cm(&a, CM_ANSWER, 0);
+	fake_cm(&a, CM_EARLY_REPLY, 0);
 	fake_cm(&a, CM_EVENT, 14);
 	TAP_OK(cm_event(fd, &ev) == 14 && cm_port(fd, id) == 5000, "nor after the next event");
-	fake_cm(&a, CM_ANSWER, 4242);
+	fake_cm(&a, CM_EARLY_REPLY, 4242);
 	cm_resolve(fd, id, NET_A + 9);
 	cm_event(fd, &ev);
 	pid = fork();
@@ -119,7 +119,7 @@ static void early_replies(void)
 		_exit(cm_set_option(fd, id, 1) || cm_port(fd, id) != 5000);
 	TAP_OK(waitpid(pid, &status, 0) == pid && !status && cm_port(fd, id) == 5000,
 	       "nor when another process has the channel, too");
-	fake_cm(&a, CM_ANSWER, 0);
+	fake_cm(&a, CM_EARLY_REPLY, 0);
 	cm_destroy(fd, id);
 	close(fd);
 }

@@ -469,7 +469,7 @@ static uint32_t answer(struct question q)
 		return stale = true;
 	case CM_SLOW:
 		return slow = q.arg;
-	case CM_ANSWER:
+	case CM_EARLY_REPLY:
 		return early_port = q.arg;
 	}
 	return 0;

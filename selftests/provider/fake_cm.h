@@ -27,7 +27,7 @@ enum fake_cm_op {
 	CM_GARBAGE,   /* the next reply is not one */
 	CM_STALE,     /* the next reply comes after one to another request */
 	CM_SLOW,      /* replies take `arg` ms */
-	CM_ANSWER,    /* events come with an answer to QUERY: port `arg`; 0: without */
+	CM_EARLY_REPLY, /* events carry a reply to QUERY: port `arg`; 0: without */
 };
 
 /* Starts the daemon with the socket <dir>/<name>.sock and an IPv4 address in host byte order. */
