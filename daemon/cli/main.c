@@ -106,10 +106,9 @@ static const struct cli_command commands[] = {
 		"metrics",
 		"[--listen ADDRESS [--group GROUP]] [DEV]",
 		"counters and gauges in the OpenMetrics format",
-		"  -l, --listen ADDRESS   serve them by HTTP, GET /metrics, at IP:PORT, "
-		"[IP]:PORT,\n"
-		"                         the path of a unix socket, or at the sockets that the\n"
-		"                         service manager passes: systemd\n"
+		"  -l, --listen ADDRESS   serve them by HTTP, GET /metrics, at IP:PORT,\n"
+		"                         [IP]:PORT, the path of a unix socket, or at the sockets\n"
+		"                         that the service manager passes: systemd\n"
 		"  -g, --group GROUP      its members may connect to the unix socket as well\n",
 		cli_metrics,
 		0,
