@@ -38,7 +38,7 @@ typedef int compare(const struct dirent **, const struct dirent **);
 	X(seekdir, void, (DIR *, long))                                                            \
 	X(scandirat, int, (int, const char *, struct dirent ***, filter *, compare *))             \
 	X(glob, int, (const char *, int, int (*)(const char *, int), glob_t *))
-XP_NEXT_TABLE(FUNCTIONS)
+XP_NEXT_TABLE(dirs, FUNCTIONS)
 
 /* ---- streams ------------------------------------------------------------------- */
 

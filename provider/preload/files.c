@@ -36,7 +36,7 @@
 	X(dup3, int, (int, int, int))                                                              \
 	X(fcntl, int, (int, int, ...))                                                             \
 	X(fcntl64, int, (int, int, ...))
-XP_NEXT_TABLE(FUNCTIONS)
+XP_NEXT_TABLE(files, FUNCTIONS)
 
 XP_PUBLIC ssize_t write(int fd, const void *data, size_t len)
 {

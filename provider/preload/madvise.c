@@ -12,7 +12,7 @@
 #include "provider/preload/next.h"
 
 #define FUNCTIONS(X) X(madvise, int, (void *, size_t, int))
-XP_NEXT_TABLE(FUNCTIONS)
+XP_NEXT_TABLE(madvise, FUNCTIONS)
 
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */

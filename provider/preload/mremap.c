@@ -16,7 +16,7 @@
 #include "provider/preload/next.h"
 
 #define FUNCTIONS(X) X(mremap, void *, (void *, size_t, size_t, int, ...))
-XP_NEXT_TABLE(FUNCTIONS)
+XP_NEXT_TABLE(mremap, FUNCTIONS)
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* Linux 5.7 */

@@ -3,10 +3,11 @@
  * The functions of libc behind the interposed ones. Each file of interposed functions has a list,
  *
  *	#define FUNCTIONS(X) X(name, type, parameters) ...
- *	XP_NEXT_TABLE(FUNCTIONS)
+ *	XP_NEXT_TABLE(file, FUNCTIONS)
  *
- * and calls XP_NEXT(name). Interposed functions may be called in signal handlers, so the functions
- * are looked up when the library is loaded.
+ * and calls XP_NEXT(name). The function that is made has the name of the file in its own.
+ * Interposed functions may be called in signal handlers, so the functions are looked up when the
+ * library is loaded.
  */
 #ifndef XP_NEXT_H
 #define XP_NEXT_H
@@ -20,11 +21,11 @@ void *xp_get_next(void **fn, const char *name);
 #define XP_NEXT_FIELD(name, type, params) type(*name) params;
 #define XP_NEXT_FIND(name, type, params)                                                           \
 	__atomic_store_n((void **)&next.name, xp_find_next(#name), __ATOMIC_RELAXED);
-#define XP_NEXT_TABLE(FUNCTIONS)                                                                   \
+#define XP_NEXT_TABLE(file, FUNCTIONS)                                                             \
 	static struct {                                                                            \
 		FUNCTIONS(XP_NEXT_FIELD)                                                           \
 	} next;                                                                                    \
-	__attribute__((constructor)) static void find_all(void)                                    \
+	__attribute__((constructor)) static void file##_find_next(void)                            \
 	{                                                                                          \
 		FUNCTIONS(XP_NEXT_FIND)                                                            \
 	}

@@ -67,7 +67,7 @@
 	X(__openat64_2, int, (int, const char *, int))                                             \
 	X(fopen, FILE *, (const char *, const char *))                                             \
 	X(fopen64, FILE *, (const char *, const char *))
-XP_NEXT_TABLE(FUNCTIONS)
+XP_NEXT_TABLE(path_calls, FUNCTIONS)
 
 /* Returns true if a call has failed because a path does not exist that may be one of the tree. */
 static bool is_missing(int fd, const char *path)

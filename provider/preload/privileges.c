@@ -21,7 +21,7 @@
 	X(setresuid, int, (uid_t, uid_t, uid_t))                                                   \
 	X(setfsuid, int, (uid_t))                                                                  \
 	X(prctl, int, (int, ...))
-XP_NEXT_TABLE(FUNCTIONS)
+XP_NEXT_TABLE(privileges, FUNCTIONS)
 
 static int privileges_is_libibverbs(struct dl_phdr_info *info, size_t size, void *arg)
 {

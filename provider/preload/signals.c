@@ -18,7 +18,7 @@ typedef void handler_fn(int);
 	X(signal, handler_fn *, (int, handler_fn *))                                               \
 	X(sigprocmask, int, (int, const sigset_t *, sigset_t *))                                   \
 	X(pthread_sigmask, int, (int, const sigset_t *, sigset_t *))
-XP_NEXT_TABLE(FUNCTIONS)
+XP_NEXT_TABLE(signals, FUNCTIONS)
 
 XP_PUBLIC XP_UNCHECKED int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
