@@ -283,8 +283,9 @@ static bool cli_number(const char *text, uint64_t max, uint64_t *value)
 	return *text >= '0' && *text <= '9' && !errno && !*end && *value && *value <= max;
 }
 
-static int capture_set_option(struct cli *cli, struct capture *c, int option, char *value)
+static int capture_set_option(struct cli *cli, void *arg, int option, char *value)
 {
+	struct capture *c = arg;
 	uint64_t n;
 
 	switch (option) {
@@ -322,24 +323,9 @@ static int capture_parse(struct cli *cli, struct capture *c, int argc, char **ar
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	const char *word;
-	int option, status;
+	const struct cli_own_options own = { ":w:s:c:b:r:h", options, capture_set_option, c };
 
-	optind = 0;
-	while ((option = cli_next_option(cli, argc, argv, ":w:s:c:b:r:h", options, &word)) != -1) {
-		if (option == 'h') {
-			cli_command_help(cli->command);
-			return -(CLI_OK + 1);
-		}
-		status = option == '?' ? CLI_USAGE : CLI_OK;
-		if (option == 'r')
-			cli->runtime_dir = optarg;
-		else if (option != '?')
-			status = capture_set_option(cli, c, option, optarg);
-		if (status != CLI_OK)
-			return -(status + 1);
-	}
-	return optind;
+	return cli_parse_own(cli, argc, argv, &own);
 }
 
 /* The largest rings that fit the memory, but not larger than --buffer */

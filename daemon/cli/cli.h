@@ -94,6 +94,17 @@ int cli_options(struct cli *cli, int argc, char **argv);
  */
 int cli_next_option(const struct cli *cli, int argc, char **argv, const char *letters,
 		    const struct option *known, const char **word);
+/* Stores an option. Returns the exit status. */
+typedef int cli_set_option(struct cli *cli, void *arg, int option, char *value);
+/* Options that a command has besides -h, -r, -j and -p */
+struct cli_own_options {
+	const char *letters; /* of all its options, as for getopt_long() */
+	const struct option *known;
+	cli_set_option *set;
+	void *arg;
+};
+/* As cli_options(), for a command with options of its own. */
+int cli_parse_own(struct cli *cli, int argc, char **argv, const struct cli_own_options *own);
 void cli_help(const struct cli *cli);
 void cli_command_help(const struct cli_command *c);
 

@@ -28,25 +28,15 @@ struct metrics_choice {
 	const char *address, *group; /* NULL: not given */
 };
 
-static int metrics_set_option(struct cli *cli, struct metrics_choice *choice, int option)
+static int metrics_set_option(struct cli *cli, void *arg, int option, char *value)
 {
-	switch (option) {
-	case 'l':
-		choice->address = optarg;
-		return CLI_OK;
-	case 'g':
-		choice->group = optarg;
-		return CLI_OK;
-	case 'r':
-		cli->runtime_dir = optarg;
-		cli->runtime_dir_given = true;
-		return CLI_OK;
-	case '?':
-		return CLI_USAGE;
-	default: /* -j, -p */
-		cli->json = true;
-		return CLI_OK;
-	}
+	struct metrics_choice *choice = arg;
+
+	if (option == 'l')
+		choice->address = value;
+	else
+		choice->group = value;
+	return CLI_OK;
 }
 
 /* Returns the index of the first argument, or -(exit status + 1). */
@@ -61,20 +51,9 @@ static int metrics_parse(struct cli *cli, struct metrics_choice *choice, int arg
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	const char *word;
-	int option, status;
+	const struct cli_own_options own = { ":l:g:r:jph", options, metrics_set_option, choice };
 
-	optind = 0;
-	while ((option = cli_next_option(cli, argc, argv, ":l:g:r:jph", options, &word)) != -1) {
-		if (option == 'h') {
-			cli_command_help(cli->command);
-			return -(CLI_OK + 1);
-		}
-		status = metrics_set_option(cli, choice, option);
-		if (status != CLI_OK)
-			return -(status + 1);
-	}
-	return optind;
+	return cli_parse_own(cli, argc, argv, &own);
 }
 
 int cli_metrics(struct cli *cli, int argc, char **argv)
@@ -86,7 +65,7 @@ int cli_metrics(struct cli *cli, int argc, char **argv)
 		return -first - 1;
 	if (argc - first > 1)
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
-	if (cli->json)
+	if (cli->json || cli->pretty)
 		return cli_usage(cli, "metrics are text; 'counters' and 'status' have JSON");
 	if (choice.group && !choice.address)
 		return cli_usage(cli, "--group is for a unix socket, see --listen");

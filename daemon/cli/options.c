@@ -186,3 +186,23 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	} while (options_store(cli, option));
 	return -(options_finish(cli, option) + 1);
 }
+
+int cli_parse_own(struct cli *cli, int argc, char **argv, const struct cli_own_options *own)
+{
+	const char *word;
+	int option, status;
+
+	optind = 0;
+	while ((option = cli_next_option(cli, argc, argv, own->letters, own->known, &word)) != -1) {
+		if (strchr("h?", option))
+			return -(options_finish(cli, option) + 1);
+		if (strchr("rjp", option)) {
+			options_store(cli, option);
+			continue;
+		}
+		status = own->set(cli, own->arg, option, optarg);
+		if (status != CLI_OK)
+			return -(status + 1);
+	}
+	return optind;
+}

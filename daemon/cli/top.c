@@ -360,8 +360,9 @@ static int set_view(const struct cli *cli, struct top *t, const char *name)
 	return cli_usage(cli, "'%s' is not one of qp, program, device", name);
 }
 
-static int top_set_option(struct cli *cli, struct top *t, int option, const char *value)
+static int top_set_option(struct cli *cli, void *arg, int option, char *value)
 {
+	struct top *t = arg;
 	char *end = NULL;
 
 	switch (option) {
@@ -386,14 +387,8 @@ static int top_set_option(struct cli *cli, struct top *t, int option, const char
 			return cli_usage(cli, "'%s' is not a column: 1 to %d", value, COLUMNS);
 		t->sort = (enum column)(value[0] - '1');
 		return CLI_OK;
-	case 'v':
+	default:
 		return set_view(cli, t, value);
-	case 'r':
-		cli->runtime_dir = value;
-		return CLI_OK;
-	default: /* -j, -p */
-		cli->json = true;
-		return CLI_OK;
 	}
 }
 
@@ -412,21 +407,9 @@ static int top_parse(struct cli *cli, struct top *t, int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	static const char letters[] = ":bd:n:s:v:r:jph";
-	const char *word;
-	int option, status;
+	const struct cli_own_options own = { ":bd:n:s:v:r:jph", options, top_set_option, t };
 
-	optind = 0;
-	while ((option = cli_next_option(cli, argc, argv, letters, options, &word)) != -1) {
-		if (option == 'h') {
-			cli_command_help(cli->command);
-			return -(CLI_OK + 1);
-		}
-		status = option == '?' ? CLI_USAGE : top_set_option(cli, t, option, optarg);
-		if (status != CLI_OK)
-			return -(status + 1);
-	}
-	return optind;
+	return cli_parse_own(cli, argc, argv, &own);
 }
 
 int cli_top(struct cli *cli, int argc, char **argv)
@@ -438,7 +421,7 @@ int cli_top(struct cli *cli, int argc, char **argv)
 		return -first - 1;
 	if (argc - first > 1)
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
-	if (cli->json)
+	if (cli->json || cli->pretty)
 		return cli_usage(cli, "top has no JSON; 'qp -dj' has");
 	t.device = first < argc ? argv[first] : NULL;
 	status = t.device ? check_device(cli, t.device) : CLI_OK;
